@@ -25,7 +25,8 @@ bool kiln_buffer_reserve(kiln_buffer_t *buffer, size_t more_bytes);
 void kiln_buffer_append(kiln_buffer_t *buffer, const void *data, size_t size);
 void kiln_buffer_puts(kiln_buffer_t *buffer, const char *text);
 void kiln_buffer_printf(kiln_buffer_t *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void kiln_buffer_vprintf(kiln_buffer_t *buffer, const char *format, va_list arguments);
+void kiln_buffer_vprintf(kiln_buffer_t *buffer, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
 void kiln_buffer_consume(kiln_buffer_t *buffer, size_t size); /* drops bytes from the front */
 const char *kiln_buffer_text(const kiln_buffer_t *buffer);    /* "" while empty */
 
