@@ -68,30 +68,37 @@ function(kiln_program name)
   endif()
 endfunction()
 
-# kiln_shared(NAME FROM LAYER EXPORTS MAP): lib/NAME.so of all of a layer, showing the symbols
-# that the version script MAP names.
+# kiln_shared(NAME FROM LAYER [EXPORTS GLOB...]): lib/NAME.so of all of a layer, showing the
+# symbols marked with default visibility or, with EXPORTS, those whose names match.
 function(kiln_shared name)
-  cmake_parse_arguments(arg "" "FROM;EXPORTS" "" ${ARGN})
+  cmake_parse_arguments(arg "" "FROM" "EXPORTS" ${ARGN})
   get_target_property(type kiln_${arg_FROM} TYPE)
   if(type STREQUAL STATIC_LIBRARY)
-    set(map ${CMAKE_SOURCE_DIR}/${arg_EXPORTS})
     add_library(${name} SHARED ${KILN_EMPTY_SOURCE})
-    set_target_properties(${name} PROPERTIES PREFIX "" LINK_DEPENDS ${map})
+    set_target_properties(${name} PROPERTIES PREFIX "")
     kiln_whole_archive(${name} ${arg_FROM})
-    target_link_options(${name} PRIVATE -Wl,--version-script=${map} -Wl,-Bsymbolic)
+    target_link_options(${name} PRIVATE -Wl,-Bsymbolic)
+    if(arg_EXPORTS)
+      set(map ${CMAKE_BINARY_DIR}/generated/${name}.map)
+      file(CONFIGURE OUTPUT ${map} CONTENT "{ global: ${arg_EXPORTS}; local: *; };\n")
+      target_link_options(${name} PRIVATE -Wl,--version-script=${map})
+      set_target_properties(kiln_${arg_FROM} PROPERTIES C_VISIBILITY_PRESET default)
+    endif()
   endif()
 endfunction()
 
-# kiln_each_program(PATTERN INTO FOLDER LINKS LIB...): one program FOLDER/<name> per source,
-# as the target <name>.
+# kiln_each_program(PATTERN INTO FOLDER LINKS LIB...): one program FOLDER/<name> per source, as
+# target <name>; the target all_FOLDER builds them all.
 function(kiln_each_program pattern)
   cmake_parse_arguments(arg "" "INTO" "LINKS" ${ARGN})
   kiln_sources(sources ${pattern})
+  add_custom_target(all_${arg_INTO})
   foreach(source IN LISTS sources)
     get_filename_component(name ${source} NAME_WE)
     add_executable(${name} ${CMAKE_SOURCE_DIR}/${source})
     set_target_properties(${name} PROPERTIES
                           RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${arg_INTO})
+    add_dependencies(all_${arg_INTO} ${name})
     target_link_libraries(${name} PRIVATE ${arg_LINKS})
     target_compile_definitions(${name} PRIVATE KILN_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                                KILN_BUILD_DIR="${CMAKE_BINARY_DIR}")
