@@ -1,0 +1,102 @@
+/* ir/plan.h: a compiled graph as data: launches in order, where every tensor lies, what must hold of the symbols.
+ *
+ * Made by server/pipeline.c from a grouping and codegen's launch records; cached, shipped, and executed by
+ * runtime/execute.c. Holds no names, no code, no addresses: kernels are referred to by key.
+ */
+#ifndef KILN_IR_PLAN_H
+#define KILN_IR_PLAN_H
+
+#include "base/hash.h"
+#include "ir/group.h"
+#include "ir/target.h"
+#include "ir/verify.h"
+
+/* One kernel parameter. */
+typedef enum {
+  KILN_SLOT_BUFFER,   /* the device address of a buffer */
+  KILN_SLOT_DIM32,    /* a dimension expression as a 32-bit integer */
+  KILN_SLOT_DIM64,    /* a dimension expression as a 64-bit integer */
+  KILN_SLOT_CONSTANT  /* the address of constant data `buffer.index` of the plan */
+} kiln_slot_kind_t;
+
+typedef struct {
+  kiln_slot_kind_t kind;
+  kiln_buffer_ref_t buffer;
+  kiln_dim_t dim;
+} kiln_slot_t;
+
+/* ceil(dim / divisor): a number of blocks. */
+typedef struct {
+  kiln_dim_t dim;
+  uint32_t divisor;
+} kiln_extent_t;
+
+/* A kernel before NVRTC: what codegen returns for a group. */
+typedef struct {
+  const char *entry;   /* the extern "C" name in the source */
+  const char *source;  /* CUDA C++, self-contained */
+  kiln_extent_t grid[3]; /* a grid of 0 blocks means nothing to do */
+  uint32_t block[3];
+  uint32_t shared_bytes;
+  const kiln_slot_t *slots;
+  uint32_t slot_count;
+} kiln_kernel_source_t;
+
+typedef struct {
+  kiln_digest_t kernel; /* kernel key */
+  const char *entry;
+  kiln_extent_t grid[3];
+  uint32_t block[3];
+  uint32_t shared_bytes;
+  const kiln_slot_t *slots;
+  uint32_t slot_count;
+} kiln_launch_t;
+
+/* A boundary tensor. Strides in elements; dense ones are spelled out as well. */
+typedef struct {
+  kiln_type_t type;
+  kiln_dim_t strides[KILN_MAX_RANK];
+  uint32_t align_bytes;
+} kiln_plan_tensor_t;
+
+/* A slot of the arena: as large as the largest of the temporaries that live in it. */
+typedef struct {
+  const kiln_dim_t *bytes;
+  uint32_t count;
+} kiln_plan_slot_t;
+
+/* What the kernels rely on beyond the graph: the plan fits an execution only when all hold. */
+typedef struct {
+  enum { KILN_GUARD_MULTIPLE, KILN_GUARD_BELOW } kind; /* dim is a multiple of bound; dim < bound */
+  kiln_dim_t dim;
+  int64_t bound;
+} kiln_guard_t;
+
+typedef struct {
+  uint32_t symbol_count;
+  const kiln_plan_tensor_t *inputs, *outputs;
+  uint32_t input_count, output_count;
+  const kiln_plan_slot_t *slots;  /* the temporary arena */
+  const uint32_t *temp_slots;     /* temporary -> slot */
+  uint32_t slot_count, temp_count;
+  const kiln_launch_t *launches;
+  uint32_t launch_count;
+  struct {
+    const void *data;
+    size_t size;
+  } const *constants;
+  uint32_t constant_count;
+  const kiln_constraint_t *constraints;
+  uint32_t constraint_count;
+  const kiln_guard_t *guards;
+  uint32_t guard_count;
+} kiln_plan_t;
+
+bool kiln_plan_guards_hold(const kiln_plan_t *plan, const int64_t *symbols);
+
+/* MessagePack, self-describing, the same bytes for the same plan. */
+void kiln_plan_encode(const kiln_plan_t *plan, kiln_buffer_t *out);
+/* INVALID_ARGUMENT on anything that encode would not have written; every index is checked. */
+kiln_status_t kiln_plan_decode(kiln_arena_t *arena, const void *bytes, size_t size, const kiln_plan_t **out_plan);
+
+#endif
