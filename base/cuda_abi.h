@@ -290,7 +290,7 @@ typedef struct kiln_emu_counters {
 #define KILN_EMU_COUNTER(name, text) uint64_t name;
   KILN_EMU_COUNTERS(KILN_EMU_COUNTER)
 #undef KILN_EMU_COUNTER
-} kiln_emu_counters;
+} kiln_emu_counters_t;
 
 /* The record of one finished launch. */
 typedef struct kiln_emu_launch {
@@ -301,8 +301,8 @@ typedef struct kiln_emu_launch {
   uint32_t schedule_dependent; /* 1 when blocks waited for each other */
   uint64_t wall_ns;            /* on the emulating CPU */
   uint64_t estimated_ns;       /* roofline estimate for the modelled GPU; an estimate, never a measurement */
-  kiln_emu_counters counters;
-} kiln_emu_launch;
+  kiln_emu_counters_t counters;
+} kiln_emu_launch_t;
 
 /* Checkers of kilnEmuSetChecks. Bounds and alignment are always on. */
 enum {
