@@ -1,0 +1,30 @@
+# The commands of kiln. CMake builds; this names what people run.
+.PHONY: all setup build demo check bench format clean
+
+all: build
+
+# Installs what is missing and finds NVRTC.
+setup:
+	@scripts/setup.sh
+
+# Programs in build/bin/, libraries in build/lib/.
+build: setup
+	@cmake --preset release >build/configure.log || { cat build/configure.log; exit 1; }
+	@cmake --build --preset release
+
+# A real graph from text to result: what was rewritten, what it cost, what the caches saved.
+demo: build
+	@scripts/demo.sh
+
+# Everything that must hold, with gcc and with clang's sanitizers; see scripts/check.py.
+check: setup
+	@scripts/check.py
+
+bench: build
+	@scripts/bench.sh
+
+format:
+	@scripts/check_format.sh --fix
+
+clean:
+	rm -rf build

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Runs every benchmark, one after the other; each prints ratios of what it measured in this run.
+# Usage: bench.sh [NAME...]
+set -eu
+cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || set -- $(cd bench && ls *.c *.py 2>&- | sed 's/\.[a-z]*$//')
+for name; do
+  echo "== $name"
+  if [ -f "bench/$name.py" ]; then KILN_BUILD_DIR=build /usr/bin/python3 "bench/$name.py"
+  else "build/bench/$name"; fi
+done

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Checks that our libraries hold no writable data (one test of scripts/check.py): all state
+# hangs off something passed in. Tables of constants in .data.rel.ro are read-only once loaded.
+# Usage: check_globals.sh BUILD_FOLDER
+set -eu
+
+# "archive:symbol" of globals that cannot be otherwise, each with its reason. None so far.
+allowed='^$'
+
+found=$(objdump -t "$1"/lib/static/libkiln_*.a | awk '
+  /^In archive/ { archive = $3; sub(/.*\//, "", archive); sub(/:$/, "", archive) }
+  / O (\.data|\.bss|\.tdata|\.tbss|\*COM\*)/ && !/ \.data\.rel\.ro/ { print archive ":" $NF }' |
+  grep -v -E "$allowed" || true)
+
+if [ -n "$found" ]; then
+  echo "writable globals:"
+  echo "$found"
+  exit 1
+fi
