@@ -1,0 +1,42 @@
+/* server/pipeline.h: the one place that composes passes, codegen and plans: plain functions of plain data.
+ *
+ *   graph -> verify, canonicalize -> passes -> groups, buffers -> kernel sources -> plan
+ *
+ * Compile workers, `kiln opt`, `kiln compile --local`, tests and fuzzers call it; it knows no socket, cache, NVRTC or device.
+ */
+#ifndef KILN_SERVER_PIPELINE_H
+#define KILN_SERVER_PIPELINE_H
+
+#include "codegen/codegen.h"
+#include "passes/passes.h"
+
+typedef struct {
+  const kiln_graph_t *input;     /* canonical, before the passes */
+  const kiln_graph_t *optimized;
+  kiln_digest_t hash;            /* of the canonical input graph */
+  kiln_pass_report_t passes;
+  const kiln_grouping_t *grouping;
+  const kiln_kernel_source_t *kernels; /* one per launch */
+  kiln_guards_t guards;
+  kiln_constraints_t constraints;
+} kiln_pipeline_t;
+
+/* Passes and groups only: what `kiln opt` shows. run may be NULL. */
+kiln_status_t kiln_pipeline_optimize(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_target_t *target,
+                                     const kiln_options_t *options, const kiln_pass_run_t *run, kiln_pipeline_t *out);
+/* All of it: kernels and guards too. */
+kiln_status_t kiln_pipeline_generate(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_target_t *target,
+                                     const kiln_options_t *options, const kiln_symbol_class_t *symbol_class,
+                                     const kiln_pass_run_t *run, kiln_pipeline_t *out);
+/* The plan, given each launch's kernel key. */
+const kiln_plan_t *kiln_pipeline_plan(kiln_arena_t *arena, const kiln_pipeline_t *pipeline,
+                                      const kiln_digest_t *kernel_keys);
+
+/* Plan key = SHA-256 over (canonical graph, target, compiler identity, fingerprint, options, symbol class). */
+kiln_digest_t kiln_pipeline_plan_key(kiln_arena_t *arena, const kiln_graph_t *canonical, const kiln_target_t *target,
+                                     const kiln_options_t *options, const kiln_symbol_class_t *symbol_class,
+                                     const char *compiler_identity);
+/* Kernel key = SHA-256 over (source, target, compiler identity, NVRTC options). */
+kiln_digest_t kiln_pipeline_kernel_key(const char *source, const kiln_target_t *target, const char *compiler_identity);
+
+#endif
