@@ -30,6 +30,7 @@ BUILD_DIRS = {"release": ROOT / "build", "asan": ROOT / "build/asan",
               "tsan": ROOT / "build/tsan", "fuzz": ROOT / "build/fuzz"}
 STAGES = ("release", "static", "asan", "tsan", "fuzz")
 SKIP_EXIT_CODE = 77
+RUNNING_GROUPS = set()  # of the jobs that run now
 ENVIRONMENT = {
     "CMOCKA_MESSAGE_OUTPUT": "TAP",
     "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1",
@@ -74,7 +75,9 @@ def run(job):
             process = subprocess.Popen([str(arg) for arg in job.argv], cwd=ROOT, stdout=out,
                                        stderr=err, stdin=subprocess.DEVNULL, env=environment,
                                        start_new_session=True)
-            exit_code = wait_and_kill_group(process, job.timeout_s)
+            RUNNING_GROUPS.add(process.pid)
+            exit_code = wait_and_end_group(process, job.timeout_s)
+            RUNNING_GROUPS.discard(process.pid)
         stdout = out_path.read_text(errors="replace")
         stderr = err_path.read_text(errors="replace")
     return judge(job, exit_code, stdout), stdout + stderr
@@ -86,18 +89,29 @@ def inherited_environment():
             if not name.startswith("KILN_") or name == "KILN_NVRTC"}
 
 
-def wait_and_kill_group(process, timeout_s):
+def wait_and_end_group(process, timeout_s):
     """The exit code, or None past the time limit; what the process left running ends too."""
     try:
         return process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         return None
     finally:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        end_group(process.pid)
         process.wait()
+
+
+def end_group(group):
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def on_interrupt(number, _frame):
+    """Jobs lead groups of their own, so that a terminal's interrupt does not reach them."""
+    for group in list(RUNNING_GROUPS):
+        end_group(group)
+    os._exit(128 + number)
 
 
 def judge(job, exit_code, stdout):
@@ -256,6 +270,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("names", nargs="*", help="run only what has one of these in its name")
     options = parser.parse_args()
+    signal.signal(signal.SIGINT, on_interrupt)
+    signal.signal(signal.SIGTERM, on_interrupt)
     report = Report()
     for stage in options.stages.split(","):
         run_stage(stage, options, report)
