@@ -1,10 +1,10 @@
 /* base/arena.h: memory that lives and dies together.
  *
- * An arena per request holds graph, plan and source; passes never free. Allocations are zeroed, aligned to 16 bytes and
- * never NULL: an arena that reaches its limit, or finds the system's memory exhausted, unwinds to the guard that the entry
- * point set (kiln_arena_guard) so that thousands of allocations need no check each; without a guard it logs and aborts,
- * which a compile worker may. What is not in the arena when it unwinds must hang on it by kiln_arena_defer.
- * Thread: one at a time.
+ * An arena per request holds graph, plan and source; passes never free. Allocations are zeroed, aligned to 16
+ * bytes and never NULL: an arena that reaches its limit, or finds the system's memory exhausted, unwinds to
+ * the guard that the entry point set (kiln_arena_guard) so that thousands of allocations need no check each;
+ * without a guard it logs and aborts, which a compile worker may. What is not in the arena when it unwinds
+ * must hang on it by kiln_arena_defer. Thread: one at a time.
  */
 #ifndef KILN_BASE_ARENA_H
 #define KILN_BASE_ARENA_H
@@ -44,13 +44,15 @@ void *kiln_arena_grow(kiln_arena_t *arena, void *items, size_t count, size_t *ca
 #define KILN_NEW(arena, type) ((type *)kiln_arena_alloc((arena), sizeof(type)))
 #define KILN_NEW_ARRAY(arena, type, count) ((type *)kiln_arena_alloc((arena), sizeof(type) * (size_t)(count)))
 /* Appends to a {items, count, capacity} triple of struct members or locals. */
-#define KILN_PUSH(arena, items, count, capacity, ...)                                                                  \
-  do {                                                                                                                 \
-    if ((count) == (capacity)) (items) = kiln_arena_grow((arena), (items), (count), &(capacity), sizeof *(items));     \
-    (items)[(count)++] = (__VA_ARGS__);                                                                                \
+#define KILN_PUSH(arena, items, count, capacity, ...)                                                        \
+  do {                                                                                                       \
+    if ((count) == (capacity))                                                                               \
+      (items) = kiln_arena_grow((arena), (items), (count), &(capacity), sizeof *(items));                    \
+    (items)[(count)++] = (__VA_ARGS__);                                                                      \
   } while (0)
 
-/* Runs function(argument) with a guard on the arena; OUT_OF_MEMORY when it was exhausted, else the function's own status. */
+/* Runs function(argument) with a guard on the arena; OUT_OF_MEMORY when it was exhausted, else the function's
+ * own status. */
 typedef struct kiln_status *(*kiln_arena_guarded_t)(void *argument);
 struct kiln_status *kiln_arena_guard(kiln_arena_t *arena, kiln_arena_guarded_t function, void *argument);
 

@@ -1,7 +1,7 @@
 /* base/buffer.h: a growing byte string on the heap: printed text, encoded messages, generated source.
  *
- * Appending never fails visibly: the first allocation that fails sets `failed`, later appends do nothing, and who hands
- * the bytes on checks once. `data` is kept NUL-terminated behind `size`. Thread: one at a time.
+ * Appending never fails visibly: the first allocation that fails sets `failed`, later appends do nothing, and
+ * who hands the bytes on checks once. `data` is kept NUL-terminated behind `size`. Thread: one at a time.
  */
 #ifndef KILN_BASE_BUFFER_H
 #define KILN_BASE_BUFFER_H

@@ -1,4 +1,5 @@
-/* base/clock.h: the one clock. Everything that waits, times or expires asks here, so that a test can turn it. */
+/* base/clock.h: the one clock. Everything that waits, times or expires asks here, so that a test can turn it.
+ */
 #ifndef KILN_BASE_CLOCK_H
 #define KILN_BASE_CLOCK_H
 

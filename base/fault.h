@@ -1,7 +1,7 @@
 /* base/fault.h: named places where a test makes something fail, hang or die.
  *
- * One table (base/faults.def) lists them all. They are armed by KILN_FAULTS="name[:count[:argument]],..." in the environment
- * of a daemon started with --test-hooks and cost one branch otherwise.
+ * One table (base/faults.def) lists them all. They are armed by KILN_FAULTS="name[:count[:argument]],..." in
+ * the environment of a daemon started with --test-hooks and cost one branch otherwise.
  */
 #ifndef KILN_BASE_FAULT_H
 #define KILN_BASE_FAULT_H

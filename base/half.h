@@ -1,7 +1,7 @@
 /* base/half.h: f16 and bf16 on the host, by integer arithmetic, round to nearest even.
  *
- * A NaN keeps its sign and the top bits of its payload and becomes quiet; f16 overflows to infinity, denormals are exact.
- * Source: IEEE 754-2019 binary16; bfloat16 is the upper half of binary32.
+ * A NaN keeps its sign and the top bits of its payload and becomes quiet; f16 overflows to infinity,
+ * denormals are exact. Source: IEEE 754-2019 binary16; bfloat16 is the upper half of binary32.
  */
 #ifndef KILN_BASE_HALF_H
 #define KILN_BASE_HALF_H

@@ -1,7 +1,7 @@
 /* base/log.h: log lines on standard error, as text or as JSON, one write each.
  *
- * A kiln_log_t is passed around; NULL logs nothing. Fields are key=value pairs after the message: session, request, key.
- * Thread: any (one write(2) per line).
+ * A kiln_log_t is passed around; NULL logs nothing. Fields are key=value pairs after the message: session,
+ * request, key. Thread: any (one write(2) per line).
  */
 #ifndef KILN_BASE_LOG_H
 #define KILN_BASE_LOG_H

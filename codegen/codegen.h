@@ -2,8 +2,8 @@
  *
  *   group -> lower_*.c: kernel IR (ir/kernel.h) -> emit_*.c: CUDA C++ and kiln_kernel_source_t
  *
- * Called by server/pipeline.c in a compile worker or a command. One file per kernel family. The same group, target, options
- * and symbol class always give the same bytes.
+ * Called by server/pipeline.c in a compile worker or a command. One file per kernel family. The same group,
+ * target, options and symbol class always give the same bytes.
  */
 #ifndef KILN_CODEGEN_CODEGEN_H
 #define KILN_CODEGEN_CODEGEN_H
@@ -26,9 +26,10 @@ typedef struct {
 /* Families for kiln_group, in the order in which they are asked. */
 kiln_families_t kiln_codegen_families(void);
 
-/* The kernels of one group, usually one. INTERNAL when the group cannot be lowered (a bug: the family accepted it). */
-kiln_status_t kiln_codegen_group(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_grouping_t *grouping,
-                                 uint32_t group, const kiln_codegen_context_t *context,
-                                 kiln_kernel_source_t *out_kernel);
+/* The kernels of one group, usually one. INTERNAL when the group cannot be lowered (a bug: the family
+ * accepted it). */
+kiln_status_t kiln_codegen_group(kiln_arena_t *arena, const kiln_graph_t *graph,
+                                 const kiln_grouping_t *grouping, uint32_t group,
+                                 const kiln_codegen_context_t *context, kiln_kernel_source_t *out_kernel);
 
 #endif

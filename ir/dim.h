@@ -1,8 +1,9 @@
 /* ir/dim.h: a dimension: an integer, or a polynomial over the graph's symbols.
  *
- * Kept in a normal form (terms sorted by powers, no zero coefficient, a lone constant never has terms), so that two
- * dimensions are equal exactly when their forms are equal. A kiln_dim_t is a plain value; its terms live in an arena.
- * Arithmetic is checked: it returns false when a coefficient leaves 64 bits or a power leaves 255.
+ * Kept in a normal form (terms sorted by powers, no zero coefficient, a lone constant never has terms), so
+ * that two dimensions are equal exactly when their forms are equal. A kiln_dim_t is a plain value; its terms
+ * live in an arena. Arithmetic is checked: it returns false when a coefficient leaves 64 bits or a power
+ * leaves 255.
  */
 #ifndef KILN_IR_DIM_H
 #define KILN_IR_DIM_H
@@ -41,8 +42,8 @@ int kiln_dim_order(kiln_dim_t a, kiln_dim_t b);
 bool kiln_dim_provably_ge(kiln_dim_t a, kiln_dim_t b);
 /* The dimension with symbol s = symbols[s]; false on overflow. */
 bool kiln_dim_eval(kiln_dim_t dim, const int64_t *symbols, int64_t *out);
-/* The largest power of two, at most 16, that divides the dimension whatever the symbols are, given that symbol s is a
- * multiple of multiples[s] (1 when nothing is known; NULL: all 1). 16 for the constant 0. */
+/* The largest power of two, at most 16, that divides the dimension whatever the symbols are, given that
+ * symbol s is a multiple of multiples[s] (1 when nothing is known; NULL: all 1). 16 for the constant 0. */
 int64_t kiln_dim_multiple(kiln_dim_t dim, const int64_t *multiples);
 /* Bit s is set when symbol s occurs. */
 uint32_t kiln_dim_symbols(kiln_dim_t dim);

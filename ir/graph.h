@@ -1,8 +1,9 @@
 /* ir/graph.h: a graph: a pure function on tensors.
  *
- * Values are numbered: the inputs first, then the results of the nodes in node order. Nodes stand in topological order: a
- * node's operands have smaller ids than its results. Graphs are built once, by kiln_graph_builder_*, and const ever after;
- * they live in one arena. Building checks nothing but memory: kiln_graph_verify (ir/verify.h) is the specification.
+ * Values are numbered: the inputs first, then the results of the nodes in node order. Nodes stand in
+ * topological order: a node's operands have smaller ids than its results. Graphs are built once, by
+ * kiln_graph_builder_*, and const ever after; they live in one arena. Building checks nothing but memory:
+ * kiln_graph_verify (ir/verify.h) is the specification.
  */
 #ifndef KILN_IR_GRAPH_H
 #define KILN_IR_GRAPH_H
@@ -59,7 +60,8 @@ typedef struct {
   uint32_t line;                  /* in the text it came from; 0: none */
 } kiln_node_t;
 
-/* How a boundary tensor lies in memory. Dense row-major unless has_strides. Strides count elements and are >= 0. */
+/* How a boundary tensor lies in memory. Dense row-major unless has_strides. Strides count elements and are >=
+ * 0. */
 typedef struct {
   bool has_strides;
   kiln_dim_t strides[KILN_MAX_RANK];
@@ -75,16 +77,19 @@ typedef struct {
   const char *name;
   uint32_t symbol_count, input_count, node_count, output_count, value_count;
   const kiln_symbol_t *symbols;
-  const kiln_type_t *types;        /* per value */
-  const char *const *value_names;  /* per value, each may be NULL; NULL as a whole when the graph has no names */
-  const uint32_t *producers;       /* per value: its node, or KILN_NO_VALUE for an input */
+  const kiln_type_t *types; /* per value */
+  const char *const
+      *value_names;          /* per value, each may be NULL; NULL as a whole when the graph has no names */
+  const uint32_t *producers; /* per value: its node, or KILN_NO_VALUE for an input */
   const kiln_layout_t *input_layouts;
   const kiln_node_t *nodes;
   const kiln_value_id_t *outputs; /* a value may be returned twice, an input may be returned */
   const kiln_layout_t *output_layouts;
 } kiln_graph_t;
 
-/* -- building ---------------------------------------------------------------------------------------------------------- */
+/* -- building
+ * ----------------------------------------------------------------------------------------------------------
+ */
 typedef struct kiln_graph_builder kiln_graph_builder_t;
 
 kiln_graph_builder_t *kiln_graph_builder_create(kiln_arena_t *arena, const char *name);
@@ -92,20 +97,28 @@ unsigned kiln_graph_builder_symbol(kiln_graph_builder_t *builder, const char *na
 /* All inputs come before the first node. layout NULL: dense, aligned to 16. name may be NULL. */
 kiln_value_id_t kiln_graph_builder_input(kiln_graph_builder_t *builder, const char *name, kiln_type_t type,
                                          const kiln_layout_t *layout);
-/* Appends a node whose result types the caller knows; copies operands, attributes and types. Returns the first result. */
-kiln_value_id_t kiln_graph_builder_node(kiln_graph_builder_t *builder, kiln_op_t op, const kiln_value_id_t *operands,
-                                        uint32_t operand_count, const kiln_attr_value_t *attrs, uint32_t attr_count,
-                                        const kiln_type_t *result_types, uint32_t result_count, uint32_t line);
-/* Appends a node whose result types the op's rules give (ir/shape.c); INVALID_GRAPH when they refuse. This is what passes call. */
-kiln_status_t kiln_graph_builder_infer(kiln_graph_builder_t *builder, kiln_op_t op, const kiln_value_id_t *operands,
-                                       uint32_t operand_count, const kiln_attr_value_t *attrs, uint32_t attr_count,
-                                       uint32_t line, kiln_value_id_t *out_first_result);
+/* Appends a node whose result types the caller knows; copies operands, attributes and types. Returns the
+ * first result. */
+kiln_value_id_t kiln_graph_builder_node(kiln_graph_builder_t *builder, kiln_op_t op,
+                                        const kiln_value_id_t *operands, uint32_t operand_count,
+                                        const kiln_attr_value_t *attrs, uint32_t attr_count,
+                                        const kiln_type_t *result_types, uint32_t result_count,
+                                        uint32_t line);
+/* Appends a node whose result types the op's rules give (ir/shape.c); INVALID_GRAPH when they refuse. This is
+ * what passes call. */
+kiln_status_t kiln_graph_builder_infer(kiln_graph_builder_t *builder, kiln_op_t op,
+                                       const kiln_value_id_t *operands, uint32_t operand_count,
+                                       const kiln_attr_value_t *attrs, uint32_t attr_count, uint32_t line,
+                                       kiln_value_id_t *out_first_result);
 void kiln_graph_builder_name(kiln_graph_builder_t *builder, kiln_value_id_t value, const char *name);
 const kiln_type_t *kiln_graph_builder_type(const kiln_graph_builder_t *builder, kiln_value_id_t value);
-void kiln_graph_builder_output(kiln_graph_builder_t *builder, kiln_value_id_t value, const kiln_layout_t *layout);
+void kiln_graph_builder_output(kiln_graph_builder_t *builder, kiln_value_id_t value,
+                               const kiln_layout_t *layout);
 const kiln_graph_t *kiln_graph_builder_finish(kiln_graph_builder_t *builder);
 
-/* -- reading ----------------------------------------------------------------------------------------------------------- */
+/* -- reading
+ * -----------------------------------------------------------------------------------------------------------
+ */
 const kiln_attr_value_t *kiln_node_attr(const kiln_node_t *node, kiln_attr_t attr); /* NULL when absent */
 int64_t kiln_node_int(const kiln_node_t *node, kiln_attr_t attr, int64_t otherwise);
 /* The node that made the value; NULL for an input. */
@@ -121,6 +134,7 @@ bool kiln_type_elements(kiln_arena_t *arena, const kiln_type_t *type, kiln_dim_t
 bool kiln_type_is_empty(const kiln_type_t *type);
 /* Row-major element strides. */
 bool kiln_type_strides(kiln_arena_t *arena, const kiln_type_t *type, kiln_dim_t out[KILN_MAX_RANK]);
-void kiln_type_print(kiln_buffer_t *out, const kiln_type_t *type, const kiln_symbol_t *symbols); /* f32[T,64] */
+void kiln_type_print(kiln_buffer_t *out, const kiln_type_t *type,
+                     const kiln_symbol_t *symbols); /* f32[T,64] */
 
 #endif

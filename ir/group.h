@@ -1,8 +1,8 @@
 /* ir/group.h: what grouping decides: which nodes become one launch, and where their results lie.
  *
- * Made by passes/group*.c and passes/buffers.c, read by codegen (group -> kernel IR) and by server/pipeline.c (-> plan).
- * All ids are of the optimized graph. A node may stand in several groups (recomputed); a value that some group stores is
- * "materialized" and others read it from its buffer.
+ * Made by passes/group*.c and passes/buffers.c, read by codegen (group -> kernel IR) and by server/pipeline.c
+ * (-> plan). All ids are of the optimized graph. A node may stand in several groups (recomputed); a value
+ * that some group stores is "materialized" and others read it from its buffer.
  */
 #ifndef KILN_IR_GROUP_H
 #define KILN_IR_GROUP_H
@@ -20,23 +20,24 @@ typedef struct {
   uint32_t index;
 } kiln_buffer_ref_t;
 
-/* One value written by a group. The same value may be stored twice (returned twice, or returned and read on). */
+/* One value written by a group. The same value may be stored twice (returned twice, or returned and read on).
+ */
 typedef struct {
   kiln_value_id_t value;
   kiln_buffer_ref_t buffer;
 } kiln_store_t;
 
 typedef struct {
-  const char *kind;         /* the kernel family: "elementwise", "reduction" ... */
-  const uint32_t *nodes;    /* in topological order; empty for a plain copy of inputs to outputs */
+  const char *kind;      /* the kernel family: "elementwise", "reduction" ... */
+  const uint32_t *nodes; /* in topological order; empty for a plain copy of inputs to outputs */
   uint32_t node_count;
   const kiln_value_id_t *inputs; /* values read from memory, each once */
   uint32_t input_count;
   const kiln_store_t *stores;
   uint32_t store_count;
-  uint32_t members;         /* vertical groups side by side in this launch; 1 when alone */
-  uint32_t level;           /* groups of one level are independent; levels increase along every dependency */
-  const char *reason;       /* why it was not merged with a neighbour, for explain; "" when nothing kept it apart */
+  uint32_t members;   /* vertical groups side by side in this launch; 1 when alone */
+  uint32_t level;     /* groups of one level are independent; levels increase along every dependency */
+  const char *reason; /* why it was not merged with a neighbour, for explain; "" when nothing kept it apart */
 } kiln_group_t;
 
 typedef struct {

@@ -1,8 +1,8 @@
 /* ir/mpack.h: MessagePack in and out; the one home of <msgpack.h>.
  *
- * Writing appends to a buffer. Reading decodes one complete object whose strings and binaries point into the bytes, after
- * kiln_mpack_scan has found its end and checked its limits. Getters return false on another kind, so that a caller reports
- * the field by name.
+ * Writing appends to a buffer. Reading decodes one complete object whose strings and binaries point into the
+ * bytes, after kiln_mpack_scan has found its end and checked its limits. Getters return false on another
+ * kind, so that a caller reports the field by name.
  */
 #ifndef KILN_IR_MPACK_H
 #define KILN_IR_MPACK_H
@@ -19,7 +19,8 @@ void kiln_mpack_double(kiln_buffer_t *out, double value);
 void kiln_mpack_str(kiln_buffer_t *out, const char *text);
 void kiln_mpack_strn(kiln_buffer_t *out, const char *text, size_t length);
 void kiln_mpack_bin(kiln_buffer_t *out, const void *data, size_t size);
-void kiln_mpack_bin_header(kiln_buffer_t *out, size_t size); /* the payload is appended, or sent, by the caller */
+void kiln_mpack_bin_header(kiln_buffer_t *out,
+                           size_t size); /* the payload is appended, or sent, by the caller */
 void kiln_mpack_array(kiln_buffer_t *out, size_t count);
 void kiln_mpack_map(kiln_buffer_t *out, size_t count);
 
@@ -37,7 +38,8 @@ typedef enum {
 } kiln_mpack_kind_t;
 
 /* The bytes must be exactly one scanned object and outlive the result. PROTOCOL_ERROR otherwise. */
-kiln_status_t kiln_mpack_decode(kiln_arena_t *arena, const void *bytes, size_t size, const kiln_mpack_t **out);
+kiln_status_t kiln_mpack_decode(kiln_arena_t *arena, const void *bytes, size_t size,
+                                const kiln_mpack_t **out);
 kiln_mpack_kind_t kiln_mpack_kind(const kiln_mpack_t *value);
 bool kiln_mpack_get_bool(const kiln_mpack_t *value, bool *out);
 bool kiln_mpack_get_int(const kiln_mpack_t *value, int64_t *out);
@@ -50,21 +52,24 @@ size_t kiln_mpack_count(const kiln_mpack_t *value); /* items of an array, pairs 
 const kiln_mpack_t *kiln_mpack_item(const kiln_mpack_t *array, size_t index);
 const kiln_mpack_t *kiln_mpack_pair_key(const kiln_mpack_t *map, size_t index);
 const kiln_mpack_t *kiln_mpack_pair_value(const kiln_mpack_t *map, size_t index);
-const kiln_mpack_t *kiln_mpack_find(const kiln_mpack_t *map, const char *key); /* NULL when absent or no map */
+const kiln_mpack_t *kiln_mpack_find(const kiln_mpack_t *map,
+                                    const char *key); /* NULL when absent or no map */
 
-/* -- the scanner ------------------------------------------------------------------------------------------------------- */
+/* -- the scanner
+ * ------------------------------------------------------------------------------------------------------- */
 typedef struct {
   uint64_t max_bytes;    /* of one message */
   uint64_t max_elements; /* besides bin payload */
   uint32_t max_depth;
 } kiln_mpack_limits_t;
 
-/* Walks one message as its bytes arrive; never looks at a byte twice, allocates nothing for bytes that have not come. */
+/* Walks one message as its bytes arrive; never looks at a byte twice, allocates nothing for bytes that have
+ * not come. */
 typedef struct {
   kiln_mpack_limits_t limits;
-  uint64_t position;  /* bytes of the message seen so far */
+  uint64_t position; /* bytes of the message seen so far */
   uint64_t elements;
-  uint64_t skip;      /* payload bytes still to pass over */
+  uint64_t skip; /* payload bytes still to pass over */
   uint32_t depth;
   uint64_t remaining[32]; /* per level: objects still to come */
 } kiln_mpack_scanner_t;

@@ -1,4 +1,5 @@
-/* ir/op.h: what the rows of ops.def become: the op enum and a const table of everything known about each op. */
+/* ir/op.h: what the rows of ops.def become: the op enum and a const table of everything known about each op.
+ */
 #ifndef KILN_IR_OP_H
 #define KILN_IR_OP_H
 
@@ -81,6 +82,8 @@ typedef struct {
 
 const kiln_op_info_t *kiln_op_info(kiln_op_t op);
 bool kiln_op_parse(const char *name, size_t length, kiln_op_t *out_op);
+/* A name that the design keeps for an op to come (attention, sort ...): UNSUPPORTED rather than unknown. */
+bool kiln_op_is_reserved(const char *name, size_t length);
 
 const char *kiln_attr_name(kiln_attr_t attr);
 kiln_attr_kind_t kiln_attr_kind(kiln_attr_t attr);

@@ -1,4 +1,5 @@
-/* ir/plan.h: a compiled graph as data: launches in order, where every tensor lies, what must hold of the symbols.
+/* ir/plan.h: a compiled graph as data: launches in order, where every tensor lies, what must hold of the
+ * symbols.
  *
  * Made by server/pipeline.c from a grouping and codegen's launch records; cached, shipped, and executed by
  * runtime/execute.c. Holds no names, no code, no addresses: kernels are referred to by key.
@@ -13,10 +14,10 @@
 
 /* One kernel parameter. */
 typedef enum {
-  KILN_SLOT_BUFFER,   /* the device address of a buffer */
-  KILN_SLOT_DIM32,    /* a dimension expression as a 32-bit integer */
-  KILN_SLOT_DIM64,    /* a dimension expression as a 64-bit integer */
-  KILN_SLOT_CONSTANT  /* the address of constant data `buffer.index` of the plan */
+  KILN_SLOT_BUFFER,  /* the device address of a buffer */
+  KILN_SLOT_DIM32,   /* a dimension expression as a 32-bit integer */
+  KILN_SLOT_DIM64,   /* a dimension expression as a 64-bit integer */
+  KILN_SLOT_CONSTANT /* the address of constant data `buffer.index` of the plan */
 } kiln_slot_kind_t;
 
 typedef struct {
@@ -33,8 +34,8 @@ typedef struct {
 
 /* A kernel before NVRTC: what codegen returns for a group. */
 typedef struct {
-  const char *entry;   /* the extern "C" name in the source */
-  const char *source;  /* CUDA C++, self-contained */
+  const char *entry;     /* the extern "C" name in the source */
+  const char *source;    /* CUDA C++, self-contained */
   kiln_extent_t grid[3]; /* a grid of 0 blocks means nothing to do */
   uint32_t block[3];
   uint32_t shared_bytes;
@@ -76,8 +77,8 @@ typedef struct {
   uint32_t symbol_count;
   const kiln_plan_tensor_t *inputs, *outputs;
   uint32_t input_count, output_count;
-  const kiln_plan_slot_t *slots;  /* the temporary arena */
-  const uint32_t *temp_slots;     /* temporary -> slot */
+  const kiln_plan_slot_t *slots; /* the temporary arena */
+  const uint32_t *temp_slots;    /* temporary -> slot */
   uint32_t slot_count, temp_count;
   const kiln_launch_t *launches;
   uint32_t launch_count;
@@ -97,6 +98,7 @@ bool kiln_plan_guards_hold(const kiln_plan_t *plan, const int64_t *symbols);
 /* MessagePack, self-describing, the same bytes for the same plan. */
 void kiln_plan_encode(const kiln_plan_t *plan, kiln_buffer_t *out);
 /* INVALID_ARGUMENT on anything that encode would not have written; every index is checked. */
-kiln_status_t kiln_plan_decode(kiln_arena_t *arena, const void *bytes, size_t size, const kiln_plan_t **out_plan);
+kiln_status_t kiln_plan_decode(kiln_arena_t *arena, const void *bytes, size_t size,
+                               const kiln_plan_t **out_plan);
 
 #endif

@@ -1,8 +1,9 @@
 /* ir/reference.h: the right answer: every op and dtype evaluated on the CPU, with an error bound per element.
  *
- * Slow and simple on purpose: doubles and 64-bit integers inside, each node rounded to its dtype as the design's rounding
- * rules say. Views, cat, where and gather move storage bits. A bound of 0 means that only these very bits are right (any
- * NaN for a NaN that was computed rather than moved); infinity means that the element is undecided and not compared.
+ * Slow and simple on purpose: doubles and 64-bit integers inside, each node rounded to its dtype as the
+ * design's rounding rules say. Views, cat, where and gather move storage bits. A bound of 0 means that only
+ * these very bits are right (any NaN for a NaN that was computed rather than moved); infinity means that the
+ * element is undecided and not compared.
  */
 #ifndef KILN_IR_REFERENCE_H
 #define KILN_IR_REFERENCE_H
@@ -15,14 +16,16 @@ typedef struct {
 } kiln_reference_t;
 
 /* Evaluates all outputs. symbols has one value per symbol. outputs has room for graph->output_count.
- * TOO_LARGE when more than limit_bytes (0: 8 GiB) would be needed; INVALID_ARGUMENT when a constraint on symbols fails. */
+ * TOO_LARGE when more than limit_bytes (0: 8 GiB) would be needed; INVALID_ARGUMENT when a constraint on
+ * symbols fails. */
 kiln_status_t kiln_reference_run(kiln_arena_t *arena, const kiln_graph_t *graph, const int64_t *symbols,
-                                 const kiln_tensor_t *inputs, uint64_t limit_bytes, kiln_reference_t *outputs);
+                                 const kiln_tensor_t *inputs, uint64_t limit_bytes,
+                                 kiln_reference_t *outputs);
 
 typedef struct {
   int64_t elements, undecided, wrong;
-  int64_t first_wrong;      /* flat index */
-  double worst_ratio;       /* largest |got - value| / bound over elements with a bound above 0 */
+  int64_t first_wrong;         /* flat index */
+  double worst_ratio;          /* largest |got - value| / bound over elements with a bound above 0 */
   double got, expected, bound; /* at first_wrong */
 } kiln_comparison_t;
 

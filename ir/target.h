@@ -1,7 +1,8 @@
 /* ir/target.h: what code is generated for: an architecture with its suffix and a device class.
  *
- * `sm_90` alone means the class of the table row (132 SMs); a device reports its own numbers. The whole struct is part of
- * every key. Source of the rows: NVIDIA's data sheets and the compute capability tables of the CUDA C++ Programming Guide.
+ * `sm_90` alone means the class of the table row (132 SMs); a device reports its own numbers. The whole
+ * struct is part of every key. Source of the rows: NVIDIA's data sheets and the compute capability tables of
+ * the CUDA C++ Programming Guide.
  */
 #ifndef KILN_IR_TARGET_H
 #define KILN_IR_TARGET_H
@@ -12,8 +13,8 @@
 #include <stdint.h>
 
 typedef struct {
-  char arch[16];           /* "sm_80", "sm_90", "sm_90a", "sm_100" ... */
-  uint32_t major, minor;   /* compute capability */
+  char arch[16];         /* "sm_80", "sm_90", "sm_90a", "sm_100" ... */
+  uint32_t major, minor; /* compute capability */
   uint32_t sm_count;
   uint32_t shared_bytes_per_block; /* opt-in maximum */
   uint32_t shared_bytes_per_sm;
@@ -21,7 +22,7 @@ typedef struct {
   uint32_t threads_per_sm;
   uint64_t l2_bytes;
   uint64_t memory_bytes;
-  uint32_t memory_gb_per_s;  /* peak, for cost rules */
+  uint32_t memory_gb_per_s; /* peak, for cost rules */
 } kiln_target_t;
 
 /* UNSUPPORTED when the name is no row of the table; the message lists the rows. */
@@ -31,16 +32,17 @@ const char *kiln_target_name(size_t index);
 
 /* What a request may choose about code; every field is part of the key. */
 typedef struct {
-  bool excess_precision; /* keep f32 between fused nodes of f16 and bf16 (precision=excess); never the default */
+  bool excess_precision; /* keep f32 between fused nodes of f16 and bf16 (precision=excess); never the default
+                          */
   bool allow_tf32;
-  bool unfused;          /* every node its own launch: for tests that compare with fusion */
+  bool unfused; /* every node its own launch: for tests that compare with fusion */
 } kiln_options_t;
 
-/* What a compile may assume about symbols, so that wider accesses are legal. The server takes the class from the values of
- * an execution; a plan lists as guards only what its kernels relied on. */
+/* What a compile may assume about symbols, so that wider accesses are legal. The server takes the class from
+ * the values of an execution; a plan lists as guards only what its kernels relied on. */
 typedef struct {
-  int64_t multiple[8];   /* per symbol: 16, 8, 4, 2 or 1 divides it */
-  bool wide;             /* some tensor may pass 2^31 elements: 64-bit indices */
+  int64_t multiple[8]; /* per symbol: 16, 8, 4, 2 or 1 divides it */
+  bool wide;           /* some tensor may pass 2^31 elements: 64-bit indices */
 } kiln_symbol_class_t;
 
 #endif

@@ -25,10 +25,12 @@ int64_t kiln_storage_elements(uint32_t rank, const int64_t *sizes, const int64_t
 void kiln_storage_gather(const kiln_tensor_t *out, const void *storage, const int64_t *strides);
 void kiln_storage_scatter(void *storage, const int64_t *strides, const kiln_tensor_t *tensor);
 
-/* Symbols' values from the shapes of the inputs: symbols[s] >= 0 are given, -1 are to be found where a dimension is a bare
- * symbol (others are then checked). INVALID_ARGUMENT names the input that does not fit, or the symbol that stays unknown. */
-kiln_status_t kiln_symbols_bind(const kiln_symbol_t *symbol_names, uint32_t symbol_count, const kiln_type_t *input_types,
-                                uint32_t input_count, const kiln_tensor_t *inputs, int64_t *symbols);
+/* Symbols' values from the shapes of the inputs: symbols[s] >= 0 are given, -1 are to be found where a
+ * dimension is a bare symbol (others are then checked). INVALID_ARGUMENT names the input that does not fit,
+ * or the symbol that stays unknown. */
+kiln_status_t kiln_symbols_bind(const kiln_symbol_t *symbol_names, uint32_t symbol_count,
+                                const kiln_type_t *input_types, uint32_t input_count,
+                                const kiln_tensor_t *inputs, int64_t *symbols);
 
 /* .npy files, version 1.0 and 2.0; bf16 as uint16 bits, both ways. C order only is written, both are read. */
 kiln_status_t kiln_npy_read(kiln_arena_t *arena, const char *path, kiln_dtype_t expected, kiln_tensor_t *out);

@@ -1,4 +1,5 @@
-/* ir/text.h: graphs as text, in and out (grammar: docs/text-format.md). Every error names file, line and column. */
+/* ir/text.h: graphs as text, in and out (grammar: docs/text-format.md). Every error names file, line and
+ * column. */
 #ifndef KILN_IR_TEXT_H
 #define KILN_IR_TEXT_H
 
@@ -10,8 +11,9 @@ typedef struct {
   size_t count, capacity;
 } kiln_graph_list_t;
 
-/* Parses a file of graphs. `text` need not be NUL-terminated. Result types are inferred; a type that is given is checked.
- * INVALID_GRAPH "<file>:<line>:<column>: ..." with details line and column. The graphs are verified. */
+/* Parses a file of graphs. `text` need not be NUL-terminated. Result types are inferred; a type that is given
+ * is checked. INVALID_GRAPH "<file>:<line>:<column>: ..." with details line and column. The graphs are
+ * verified. */
 kiln_status_t kiln_text_parse(kiln_arena_t *arena, const char *file, const char *text, size_t size,
                               kiln_graph_list_t *out_graphs);
 /* Prints so that parsing gives the same graph. */

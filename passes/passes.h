@@ -1,10 +1,12 @@
 /* passes/passes.h: the passes over a graph, in order, and the decisions that follow them: groups and buffers.
  *
- *   verified graph -> [passes.def, the verifier after each] -> kiln_group -> kiln_buffers -> codegen (not from here)
+ *   verified graph -> [passes.def, the verifier after each] -> kiln_group -> kiln_buffers -> codegen (not
+ * from here)
  *
- * Called by server/pipeline.c in a compile worker or a command; nothing here touches a device, a file or a clock but for
- * the timings. A pass maps a const graph to a new graph (or the same one when there is nothing to do), keeps its meaning
- * exactly, is deterministic and near-linear, and never fails: what it cannot handle it leaves.
+ * Called by server/pipeline.c in a compile worker or a command; nothing here touches a device, a file or a
+ * clock but for the timings. A pass maps a const graph to a new graph (or the same one when there is nothing
+ * to do), keeps its meaning exactly, is deterministic and near-linear, and never fails: what it cannot handle
+ * it leaves.
  */
 #ifndef KILN_PASSES_PASSES_H
 #define KILN_PASSES_PASSES_H
@@ -48,14 +50,16 @@ typedef struct {
   void *dump_argument;
 } kiln_pass_run_t;
 
-/* INVALID_ARGUMENT for an unknown name in the list; INTERNAL naming the pass when its result does not verify (its input
- * graph's text is then the detail "reproducer"). */
+/* INVALID_ARGUMENT for an unknown name in the list; INTERNAL naming the pass when its result does not verify
+ * (its input graph's text is then the detail "reproducer"). */
 kiln_status_t kiln_passes_run(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_options_t *options,
-                              const kiln_pass_run_t *run, const kiln_graph_t **out_graph, kiln_pass_report_t *out_report);
+                              const kiln_pass_run_t *run, const kiln_graph_t **out_graph,
+                              kiln_pass_report_t *out_report);
 
-/* Groups the nodes of an optimized graph into launches and plans the buffers. UNSUPPORTED naming the op (details op, node)
- * when no family accepts a node. */
+/* Groups the nodes of an optimized graph into launches and plans the buffers. UNSUPPORTED naming the op
+ * (details op, node) when no family accepts a node. */
 kiln_status_t kiln_group(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_families_t *families,
-                         const kiln_target_t *target, const kiln_options_t *options, const kiln_grouping_t **out_grouping);
+                         const kiln_target_t *target, const kiln_options_t *options,
+                         const kiln_grouping_t **out_grouping);
 
 #endif

@@ -1,9 +1,9 @@
 /* runtime/cache.h: artifacts by content: a memory tier and a disk tier.
  *
- * Entries are {kind, key, full key bytes, body}; after a hash matches, the full key is compared. The memory tier belongs to
- * the server's loop thread. The disk tier's functions block: the server calls them on libuv's pool only.
- * Files: <folder>/v1/ab/<64 hex>: header {magic, version, length, SHA-256, 48 bytes reserved for a signature}, body
- * MessagePack; written to a temporary name in the same folder and renamed.
+ * Entries are {kind, key, full key bytes, body}; after a hash matches, the full key is compared. The memory
+ * tier belongs to the server's loop thread. The disk tier's functions block: the server calls them on libuv's
+ * pool only. Files: <folder>/v1/ab/<64 hex>: header {magic, version, length, SHA-256, 48 bytes reserved for a
+ * signature}, body MessagePack; written to a temporary name in the same folder and renamed.
  */
 #ifndef KILN_RUNTIME_CACHE_H
 #define KILN_RUNTIME_CACHE_H
@@ -15,22 +15,29 @@
 #include "base/log.h"
 #include "base/status.h"
 
-/* -- memory ------------------------------------------------------------------------------------------------------------ */
+/* -- memory
+ * ------------------------------------------------------------------------------------------------------------
+ */
 typedef struct kiln_memory_cache kiln_memory_cache_t;
 
 /* Entries are opaque to the cache: `destroy` is called on eviction, when it is not held (see retain). */
 kiln_memory_cache_t *kiln_memory_cache_create(uint64_t limit_bytes, void (*destroy)(void *entry));
 void kiln_memory_cache_destroy(kiln_memory_cache_t *cache);
 /* The entry, now the most recently used; NULL when absent or when the full key differs. */
-void *kiln_memory_cache_get(kiln_memory_cache_t *cache, const kiln_digest_t *key, const void *full_key, size_t full_key_bytes);
-/* Takes the entry over; replaces one of the same key; evicts least recently used ones past the limit (never the new one). */
-kiln_status_t kiln_memory_cache_put(kiln_memory_cache_t *cache, const kiln_digest_t *key, const void *full_key,
-                                    size_t full_key_bytes, void *entry, uint64_t entry_bytes);
+void *kiln_memory_cache_get(kiln_memory_cache_t *cache, const kiln_digest_t *key, const void *full_key,
+                            size_t full_key_bytes);
+/* Takes the entry over; replaces one of the same key; evicts least recently used ones past the limit (never
+ * the new one). */
+kiln_status_t kiln_memory_cache_put(kiln_memory_cache_t *cache, const kiln_digest_t *key,
+                                    const void *full_key, size_t full_key_bytes, void *entry,
+                                    uint64_t entry_bytes);
 void kiln_memory_cache_evict(kiln_memory_cache_t *cache, const kiln_digest_t *key);
 uint64_t kiln_memory_cache_bytes(const kiln_memory_cache_t *cache);
 size_t kiln_memory_cache_count(const kiln_memory_cache_t *cache);
 
-/* -- disk -------------------------------------------------------------------------------------------------------------- */
+/* -- disk
+ * --------------------------------------------------------------------------------------------------------------
+ */
 typedef struct kiln_disk_cache kiln_disk_cache_t; /* safe from several threads */
 
 typedef struct {
@@ -40,21 +47,25 @@ typedef struct {
   const kiln_log_t *log;
 } kiln_disk_cache_options_t;
 
-/* Never fails for a folder that cannot be used: it then runs without, after one warning (kiln_disk_cache_usable tells). */
+/* Never fails for a folder that cannot be used: it then runs without, after one warning
+ * (kiln_disk_cache_usable tells). */
 kiln_status_t kiln_disk_cache_open(const kiln_disk_cache_options_t *options, kiln_disk_cache_t **out_cache);
 void kiln_disk_cache_close(kiln_disk_cache_t *cache);
 bool kiln_disk_cache_usable(const kiln_disk_cache_t *cache);
-/* True with the body in *out when a whole entry with this very full key is there. A damaged one is a miss (one warning). */
-bool kiln_disk_cache_get(kiln_disk_cache_t *cache, const kiln_digest_t *key, const void *full_key, size_t full_key_bytes,
-                         kiln_buffer_t *out);
+/* True with the body in *out when a whole entry with this very full key is there. A damaged one is a miss
+ * (one warning). */
+bool kiln_disk_cache_get(kiln_disk_cache_t *cache, const kiln_digest_t *key, const void *full_key,
+                         size_t full_key_bytes, kiln_buffer_t *out);
 /* Publishes by rename; false when it could not (disk full: no writes for 60 s). */
-bool kiln_disk_cache_put(kiln_disk_cache_t *cache, const kiln_digest_t *key, const void *full_key, size_t full_key_bytes,
-                         const void *body, size_t body_bytes);
+bool kiln_disk_cache_put(kiln_disk_cache_t *cache, const kiln_digest_t *key, const void *full_key,
+                         size_t full_key_bytes, const void *body, size_t body_bytes);
 void kiln_disk_cache_remove(kiln_disk_cache_t *cache, const kiln_digest_t *key);
-/* Evicts by modification time down to 90% of the limit when above it; returns bytes in use. Bounded work per call. */
+/* Evicts by modification time down to 90% of the limit when above it; returns bytes in use. Bounded work per
+ * call. */
 uint64_t kiln_disk_cache_sweep(kiln_disk_cache_t *cache);
 
-/* Between processes: a lock on <folder>/locks/<key>. Blocks until it has it or the deadline (monotonic ns) passes; -1 then. */
+/* Between processes: a lock on <folder>/locks/<key>. Blocks until it has it or the deadline (monotonic ns)
+ * passes; -1 then. */
 int kiln_disk_cache_lock(kiln_disk_cache_t *cache, const kiln_digest_t *key, uint64_t deadline_ns);
 void kiln_disk_cache_unlock(int lock);
 

@@ -1,8 +1,8 @@
 /* runtime/compile.h: CUDA C++ source -> image, by NVRTC opened with dlopen.
  *
- * Called in compile workers and by `--local` commands, one thread at a time per compiler. NVRTC always gets --no-cache (it
- * would open libcuda and the driver's own cache otherwise), -fmad=false and -Xptxas=-v (a cubin's registers, spills and
- * shared memory are parsed from its log).
+ * Called in compile workers and by `--local` commands, one thread at a time per compiler. NVRTC always gets
+ * --no-cache (it would open libcuda and the driver's own cache otherwise), -fmad=false and -Xptxas=-v (a
+ * cubin's registers, spills and shared memory are parsed from its log).
  */
 #ifndef KILN_RUNTIME_COMPILE_H
 #define KILN_RUNTIME_COMPILE_H
@@ -18,7 +18,8 @@ typedef struct {
   kiln_image_kind_t kind;
   const void *image;
   size_t image_bytes;
-  const char *ptx; /* always kept beside a cubin; the same bytes as the image for KILN_IMAGE_PTX; NUL-terminated */
+  const char
+      *ptx; /* always kept beside a cubin; the same bytes as the image for KILN_IMAGE_PTX; NUL-terminated */
   const char *entry;
   const char *arch;
   /* from ptxas, cubins only: -1 when unknown */
@@ -27,16 +28,18 @@ typedef struct {
 
 typedef struct kiln_compiler kiln_compiler_t;
 
-/* Opens NVRTC: `path` if given, else $KILN_NVRTC, else what the build found, else the loader's and the usual toolkit
- * folders. UNAVAILABLE in one line that names what was tried, or the library found, its version and the one needed (12.1). */
+/* Opens NVRTC: `path` if given, else $KILN_NVRTC, else what the build found, else the loader's and the usual
+ * toolkit folders. UNAVAILABLE in one line that names what was tried, or the library found, its version and
+ * the one needed (12.1). */
 kiln_status_t kiln_compiler_create(const char *path, kiln_compiler_t **out_compiler);
 void kiln_compiler_destroy(kiln_compiler_t *compiler);
 
-/* Library version, supported architectures and the header lines of the PTX of an empty compile (which warms it): part of
- * every key. The library's path is not part of it. */
+/* Library version, supported architectures and the header lines of the PTX of an empty compile (which warms
+ * it): part of every key. The library's path is not part of it. */
 const char *kiln_compiler_identity(const kiln_compiler_t *compiler);
 const char *kiln_compiler_library(const kiln_compiler_t *compiler); /* path, for people */
-bool kiln_compiler_supports(const kiln_compiler_t *compiler, const kiln_target_t *target, kiln_image_kind_t kind);
+bool kiln_compiler_supports(const kiln_compiler_t *compiler, const kiln_target_t *target,
+                            kiln_image_kind_t kind);
 /* The options that enter the kernel key, in one string, the same for every compiler. */
 const char *kiln_compiler_options(void);
 
@@ -47,6 +50,7 @@ kiln_status_t kiln_compiler_compile(kiln_compiler_t *compiler, kiln_arena_t *are
 
 /* MessagePack, the same bytes for the same artifact. */
 void kiln_kernel_artifact_encode(const kiln_kernel_artifact_t *artifact, kiln_buffer_t *out);
-kiln_status_t kiln_kernel_artifact_decode(kiln_arena_t *arena, const void *bytes, size_t size, kiln_kernel_artifact_t *out);
+kiln_status_t kiln_kernel_artifact_decode(kiln_arena_t *arena, const void *bytes, size_t size,
+                                          kiln_kernel_artifact_t *out);
 
 #endif

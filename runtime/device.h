@@ -1,8 +1,9 @@
-/* runtime/device.h: one device behind the CUDA Driver API, real or emulated: memory, modules, execution of plans.
+/* runtime/device.h: one device behind the CUDA Driver API, real or emulated: memory, modules, execution of
+ * plans.
  *
- * Lives in a device process (or in a `--local` command). One thread drives it. Every driver error comes back as a status
- * with the driver's name and number; a sticky one (illegal address, launch time-out) is DEVICE_LOST and the device must be
- * destroyed: its process ends and is started anew.
+ * Lives in a device process (or in a `--local` command). One thread drives it. Every driver error comes back
+ * as a status with the driver's name and number; a sticky one (illegal address, launch time-out) is
+ * DEVICE_LOST and the device must be destroyed: its process ends and is started anew.
  */
 #ifndef KILN_RUNTIME_DEVICE_H
 #define KILN_RUNTIME_DEVICE_H
@@ -31,19 +32,21 @@ typedef struct {
 
 typedef struct kiln_device kiln_device_t;
 
-/* Opens libcuda or libkiln-emu ($KILN_EMU_LIBRARY, else beside the executable in ../lib, else the loader's path), creates a
- * context. AUTO takes CUDA where a GPU is found and the emulated device otherwise (`info.emulated` tells). UNAVAILABLE names
- * the library and what it said. */
+/* Opens libcuda or libkiln-emu ($KILN_EMU_LIBRARY, else beside the executable in ../lib, else the loader's
+ * path), creates a context. AUTO takes CUDA where a GPU is found and the emulated device otherwise
+ * (`info.emulated` tells). UNAVAILABLE names the library and what it said. */
 kiln_status_t kiln_device_create(const kiln_device_spec_t *spec, kiln_device_t **out_device);
 void kiln_device_destroy(kiln_device_t *device);
 const kiln_device_info_t *kiln_device_info(const kiln_device_t *device);
 
-/* A loaded plan: modules are shared between plans by kernel key and unloaded, least recently used first, past the limit. */
+/* A loaded plan: modules are shared between plans by kernel key and unloaded, least recently used first, past
+ * the limit. */
 typedef struct kiln_executable kiln_executable_t;
 
-/* artifacts[i] belongs to launch i's kernel (the same artifact may occur several times). Copies what it needs. */
-kiln_status_t kiln_device_load(kiln_device_t *device, const kiln_plan_t *plan, const kiln_kernel_artifact_t *artifacts,
-                               kiln_executable_t **out_executable);
+/* artifacts[i] belongs to launch i's kernel (the same artifact may occur several times). Copies what it
+ * needs. */
+kiln_status_t kiln_device_load(kiln_device_t *device, const kiln_plan_t *plan,
+                               const kiln_kernel_artifact_t *artifacts, kiln_executable_t **out_executable);
 void kiln_device_unload(kiln_device_t *device, kiln_executable_t *executable);
 
 /* A tensor that lies in host memory, in storage form with its plan's strides. */
@@ -54,23 +57,26 @@ typedef struct {
 
 typedef struct {
   uint64_t upload_ns, launch_ns, download_ns; /* host time; launch includes waiting for the device */
-  uint32_t launches;                          /* kernels, memcpy and memset of this execution between the copies of operands */
-  uint32_t realigned;                         /* operands that went through an aligned temporary */
+  uint32_t launches;  /* kernels, memcpy and memset of this execution between the copies of operands */
+  uint32_t realigned; /* operands that went through an aligned temporary */
 } kiln_execution_timings_t;
 
-/* Runs the plan once: checks constraints and guards (INVALID_ARGUMENT), copies inputs in, launches, copies outputs out.
- * inputs and outputs have exactly the storage bytes of the plan's tensors for these symbols (INVALID_ARGUMENT otherwise). */
-kiln_status_t kiln_device_execute(kiln_device_t *device, kiln_executable_t *executable, const int64_t *symbols,
-                                  const kiln_host_span_t *inputs, const kiln_host_span_t *outputs,
-                                  kiln_execution_timings_t *out_timings);
+/* Runs the plan once: checks constraints and guards (INVALID_ARGUMENT), copies inputs in, launches, copies
+ * outputs out. inputs and outputs have exactly the storage bytes of the plan's tensors for these symbols
+ * (INVALID_ARGUMENT otherwise). */
+kiln_status_t kiln_device_execute(kiln_device_t *device, kiln_executable_t *executable,
+                                  const int64_t *symbols, const kiln_host_span_t *inputs,
+                                  const kiln_host_span_t *outputs, kiln_execution_timings_t *out_timings);
 /* Storage bytes of boundary tensor `index` for these symbols. */
-kiln_status_t kiln_plan_tensor_bytes(const kiln_plan_tensor_t *tensor, const int64_t *symbols, uint64_t *out_bytes);
+kiln_status_t kiln_plan_tensor_bytes(const kiln_plan_tensor_t *tensor, const int64_t *symbols,
+                                     uint64_t *out_bytes);
 
-/* What the emulated device counted since the last call, as JSON (one object, with an array "launches"); UNSUPPORTED on CUDA
- * devices. kiln_device_count(true) must have been called before. */
+/* What the emulated device counted since the last call, as JSON (one object, with an array "launches");
+ * UNSUPPORTED on CUDA devices. kiln_device_count(true) must have been called before. */
 kiln_status_t kiln_device_count(kiln_device_t *device, bool enable);
 kiln_status_t kiln_device_counters(kiln_device_t *device, kiln_buffer_t *out_json);
-/* Switches the checkers of the emulated device: a comma list, "all" or "none"; UNSUPPORTED on CUDA devices. */
+/* Switches the checkers of the emulated device: a comma list, "all" or "none"; UNSUPPORTED on CUDA devices.
+ */
 kiln_status_t kiln_device_check(kiln_device_t *device, const char *checkers);
 
 #endif

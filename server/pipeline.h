@@ -2,7 +2,8 @@
  *
  *   graph -> verify, canonicalize -> passes -> groups, buffers -> kernel sources -> plan
  *
- * Compile workers, `kiln opt`, `kiln compile --local`, tests and fuzzers call it; it knows no socket, cache, NVRTC or device.
+ * Compile workers, `kiln opt`, `kiln compile --local`, tests and fuzzers call it; it knows no socket, cache,
+ * NVRTC or device.
  */
 #ifndef KILN_SERVER_PIPELINE_H
 #define KILN_SERVER_PIPELINE_H
@@ -11,9 +12,9 @@
 #include "passes/passes.h"
 
 typedef struct {
-  const kiln_graph_t *input;     /* canonical, before the passes */
+  const kiln_graph_t *input; /* canonical, before the passes */
   const kiln_graph_t *optimized;
-  kiln_digest_t hash;            /* of the canonical input graph */
+  kiln_digest_t hash; /* of the canonical input graph */
   kiln_pass_report_t passes;
   const kiln_grouping_t *grouping;
   const kiln_kernel_source_t *kernels; /* one per launch */
@@ -22,21 +23,25 @@ typedef struct {
 } kiln_pipeline_t;
 
 /* Passes and groups only: what `kiln opt` shows. run may be NULL. */
-kiln_status_t kiln_pipeline_optimize(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_target_t *target,
-                                     const kiln_options_t *options, const kiln_pass_run_t *run, kiln_pipeline_t *out);
-/* All of it: kernels and guards too. */
-kiln_status_t kiln_pipeline_generate(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_target_t *target,
-                                     const kiln_options_t *options, const kiln_symbol_class_t *symbol_class,
+kiln_status_t kiln_pipeline_optimize(kiln_arena_t *arena, const kiln_graph_t *graph,
+                                     const kiln_target_t *target, const kiln_options_t *options,
                                      const kiln_pass_run_t *run, kiln_pipeline_t *out);
+/* All of it: kernels and guards too. */
+kiln_status_t kiln_pipeline_generate(kiln_arena_t *arena, const kiln_graph_t *graph,
+                                     const kiln_target_t *target, const kiln_options_t *options,
+                                     const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run,
+                                     kiln_pipeline_t *out);
 /* The plan, given each launch's kernel key. */
 const kiln_plan_t *kiln_pipeline_plan(kiln_arena_t *arena, const kiln_pipeline_t *pipeline,
                                       const kiln_digest_t *kernel_keys);
 
-/* Plan key = SHA-256 over (canonical graph, target, compiler identity, fingerprint, options, symbol class). */
-kiln_digest_t kiln_pipeline_plan_key(kiln_arena_t *arena, const kiln_graph_t *canonical, const kiln_target_t *target,
-                                     const kiln_options_t *options, const kiln_symbol_class_t *symbol_class,
-                                     const char *compiler_identity);
+/* Plan key = SHA-256 over (canonical graph, target, compiler identity, fingerprint, options, symbol class).
+ */
+kiln_digest_t kiln_pipeline_plan_key(kiln_arena_t *arena, const kiln_graph_t *canonical,
+                                     const kiln_target_t *target, const kiln_options_t *options,
+                                     const kiln_symbol_class_t *symbol_class, const char *compiler_identity);
 /* Kernel key = SHA-256 over (source, target, compiler identity, NVRTC options). */
-kiln_digest_t kiln_pipeline_kernel_key(const char *source, const kiln_target_t *target, const char *compiler_identity);
+kiln_digest_t kiln_pipeline_kernel_key(const char *source, const kiln_target_t *target,
+                                       const char *compiler_identity);
 
 #endif
