@@ -2,8 +2,8 @@
  *
  * Kept in a normal form (terms sorted by powers, no zero coefficient, a lone constant never has terms), so
  * that two dimensions are equal exactly when their forms are equal. A kiln_dim_t is a plain value; its terms
- * live in an arena. Arithmetic is checked: it returns false when a coefficient leaves 64 bits or a power
- * leaves 255.
+ * live in an arena. Arithmetic is checked: it returns false when a coefficient leaves 64 bits, a power
+ * leaves 255 or the terms pass KILN_MAX_TERMS.
  */
 #ifndef KILN_IR_DIM_H
 #define KILN_IR_DIM_H
@@ -13,6 +13,7 @@
 
 #define KILN_MAX_SYMBOLS 8
 #define KILN_MAX_RANK 8
+#define KILN_MAX_TERMS 256 /* of one dimension; arithmetic refuses more */
 
 typedef struct {
   uint64_t powers; /* the power of symbol s in byte s; 0 for the constant term */
