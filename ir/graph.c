@@ -178,6 +178,12 @@ const kiln_type_t *kiln_graph_builder_type(const kiln_graph_builder_t *builder, 
   return &builder->types[value];
 }
 
+const kiln_node_t *kiln_graph_builder_producer(const kiln_graph_builder_t *builder, kiln_value_id_t value) {
+  assert(value < builder->value_count);
+  uint32_t node = builder->producers[value];
+  return node == KILN_NO_VALUE ? NULL : &builder->nodes[node];
+}
+
 void kiln_graph_builder_output(kiln_graph_builder_t *builder, kiln_value_id_t value,
                                const kiln_layout_t *layout) {
   assert(value < builder->value_count);

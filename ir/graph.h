@@ -112,6 +112,8 @@ kiln_status_t kiln_graph_builder_infer(kiln_graph_builder_t *builder, kiln_op_t 
                                        kiln_value_id_t *out_first_result);
 void kiln_graph_builder_name(kiln_graph_builder_t *builder, kiln_value_id_t value, const char *name);
 const kiln_type_t *kiln_graph_builder_type(const kiln_graph_builder_t *builder, kiln_value_id_t value);
+/* The node that made the value, as built so far; NULL for an input. */
+const kiln_node_t *kiln_graph_builder_producer(const kiln_graph_builder_t *builder, kiln_value_id_t value);
 void kiln_graph_builder_output(kiln_graph_builder_t *builder, kiln_value_id_t value,
                                const kiln_layout_t *layout);
 const kiln_graph_t *kiln_graph_builder_finish(kiln_graph_builder_t *builder);
