@@ -1,9 +1,9 @@
 /* runtime/cache.h: artifacts by content: a memory tier and a disk tier.
  *
- * Entries are {kind, key, full key bytes, body}; after a hash matches, the full key is compared. The memory
- * tier belongs to the server's loop thread. The disk tier's functions block: the server calls them on libuv's
- * pool only. Files: <folder>/v1/ab/<64 hex>: header {magic, version, length, SHA-256, 48 bytes reserved for a
- * signature}, body MessagePack; written to a temporary name in the same folder and renamed.
+ * An entry is a key, the full key bytes that it is the hash of, and a body; after a hash matches, the full key is compared.
+ * The memory tier belongs to the server's loop thread. The disk tier's functions block: the server calls them on libuv's
+ * pool only. Files: <folder>/v1/ab/<64 hex>, written to a temporary name beside it and renamed; <folder>/locks/<64 hex>.
+ * docs/caches.md says what is in a file and what is promised of it.
  */
 #ifndef KILN_RUNTIME_CACHE_H
 #define KILN_RUNTIME_CACHE_H
@@ -20,7 +20,8 @@
  */
 typedef struct kiln_memory_cache kiln_memory_cache_t;
 
-/* Entries are opaque to the cache: `destroy` is called on eviction, when it is not held (see retain). */
+/* Entries are opaque to the cache. `destroy` is called when one is evicted, replaced or left at the end: it gives up the
+ * cache's hold on it, and who shares entries with the cache counts holds itself. NULL when memory is short. */
 kiln_memory_cache_t *kiln_memory_cache_create(uint64_t limit_bytes, void (*destroy)(void *entry));
 void kiln_memory_cache_destroy(kiln_memory_cache_t *cache);
 /* The entry, now the most recently used; NULL when absent or when the full key differs. */
@@ -47,7 +48,7 @@ typedef struct {
   const kiln_log_t *log;
 } kiln_disk_cache_options_t;
 
-/* Never fails for a folder that cannot be used: it then runs without, after one warning
+/* OUT_OF_MEMORY. Never fails for a folder that cannot be used: it then runs without, after one warning
  * (kiln_disk_cache_usable tells). */
 kiln_status_t kiln_disk_cache_open(const kiln_disk_cache_options_t *options, kiln_disk_cache_t **out_cache);
 void kiln_disk_cache_close(kiln_disk_cache_t *cache);
@@ -67,6 +68,6 @@ uint64_t kiln_disk_cache_sweep(kiln_disk_cache_t *cache);
 /* Between processes: a lock on <folder>/locks/<key>. Blocks until it has it or the deadline (monotonic ns)
  * passes; -1 then. */
 int kiln_disk_cache_lock(kiln_disk_cache_t *cache, const kiln_digest_t *key, uint64_t deadline_ns);
-void kiln_disk_cache_unlock(int lock);
+void kiln_disk_cache_unlock(int lock); /* accepts -1 */
 
 #endif
