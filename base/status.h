@@ -23,7 +23,8 @@ typedef struct kiln_status *kiln_status_t;
 
 /* A new status. Never returns NULL: when memory is short it returns a static OUT_OF_MEMORY status, which may
  * be freed. */
-kiln_status_t kiln_error(kiln_code_t code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+kiln_status_t kiln_error(kiln_code_t code, const char *format, ...)
+    __attribute__((format(printf, 2, 3), returns_nonnull));
 
 /* An error from errno: "cannot open 'x': No such file or directory". */
 kiln_status_t kiln_error_errno(kiln_code_t code, int error_number, const char *format, ...)

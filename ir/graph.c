@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "ir/verify.h"
+#include "ir/shape.h"
 
 enum { DEFAULT_ALIGN_BYTES = 16 };
 
@@ -161,7 +161,8 @@ kiln_status_t kiln_graph_builder_infer(kiln_graph_builder_t *builder, kiln_op_t 
   KILN_TRY(kiln_shape_result_count(op, attrs, attr_count, &result_count));
   kiln_type_t single,
       *results = result_count == 1 ? &single : KILN_NEW_ARRAY(arena, kiln_type_t, result_count);
-  KILN_TRY(kiln_shape_infer(arena, op, types, operand_count, attrs, attr_count, results, result_count, NULL));
+  KILN_TRY(kiln_shape_infer_named(arena, builder->symbols, op, types, operand_count, attrs, attr_count,
+                                  results, result_count, NULL));
   *out_first_result = kiln_graph_builder_node(builder, op, operands, operand_count, attrs, attr_count,
                                               results, result_count, line);
   return NULL;
@@ -278,16 +279,18 @@ bool kiln_type_strides(kiln_arena_t *arena, const kiln_type_t *type, kiln_dim_t 
   kiln_dim_t stride = kiln_dim_constant(1);
   for (uint32_t i = type->rank; i-- > 0;) {
     out[i] = stride;
-    if (!kiln_dim_mul(arena, stride, type->dims[i], &stride)) return false;
+    if (kiln_dim_mul(arena, stride, type->dims[i], &stride)) continue;
+    if (!kiln_type_is_empty(type)) return false;
+    stride = kiln_dim_constant(0); /* nothing is addressed */
   }
   return true;
 }
 
 void kiln_type_print(kiln_buffer_t *out, const kiln_type_t *type, const kiln_symbol_t *symbols) {
-  const char *names[KILN_MAX_SYMBOLS] = {0};
+  const char *names[KILN_MAX_SYMBOLS] = {"s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"};
   uint32_t used = 0;
   for (uint32_t i = 0; i < type->rank; i++) used |= kiln_dim_symbols(type->dims[i]);
-  for (unsigned s = 0; s < KILN_MAX_SYMBOLS; s++) {
+  for (unsigned s = 0; symbols && s < KILN_MAX_SYMBOLS; s++) {
     if (used >> s & 1) names[s] = symbols[s].name;
   }
   kiln_buffer_printf(out, "%s[", kiln_dtype_name(type->dtype));

@@ -18,6 +18,15 @@ kiln_status_t kiln_text_parse(kiln_arena_t *arena, const char *file, const char 
                               kiln_graph_list_t *out_graphs);
 /* Prints so that parsing gives the same graph. */
 void kiln_text_print(kiln_arena_t *arena, kiln_buffer_t *out, const kiln_graph_t *graph);
+/* A number so that parsing gives the same bits: "-0.0", "1e-05", "inf", "nan", "nan(0x7ff8000000000001)". */
+void kiln_text_print_number(kiln_buffer_t *out, kiln_number_t number);
+/* Can it be a graph's, symbol's or value's name? Letters, digits, _ and dots; no dot first, and no digit
+ * unless a value's. */
+bool kiln_text_is_name(const char *name, size_t length, bool digit_first);
+/* One dimension expression over the symbols, as "2*T*T+3*T-1" or "(T+1)*64/2". INVALID_GRAPH when it is none.
+ */
+kiln_status_t kiln_text_parse_dim(kiln_arena_t *arena, const char *text, size_t size,
+                                  const kiln_symbol_t *symbols, uint32_t symbol_count, kiln_dim_t *out);
 /* GraphViz source of the graph. */
 void kiln_text_print_dot(kiln_arena_t *arena, kiln_buffer_t *out, const kiln_graph_t *graph);
 
