@@ -1,9 +1,9 @@
 /* runtime/cache.h: artifacts by content: a memory tier and a disk tier.
  *
- * An entry is a key, the full key bytes that it is the hash of, and a body; after a hash matches, the full key is compared.
- * The memory tier belongs to the server's loop thread. The disk tier's functions block: the server calls them on libuv's
- * pool only. Files: <folder>/v1/ab/<64 hex>, written to a temporary name beside it and renamed; <folder>/locks/<64 hex>.
- * docs/caches.md says what is in a file and what is promised of it.
+ * An entry is a key, the full key bytes that it is the hash of, and a body; after a hash matches, the full
+ * key is compared. The memory tier belongs to the server's loop thread. The disk tier's functions block: the
+ * server calls them on libuv's pool only. Files: <folder>/v1/ab/<64 hex>, written to a temporary name beside
+ * it and renamed; <folder>/locks/<64 hex>. docs/caches.md says what is in a file and what is promised of it.
  */
 #ifndef KILN_RUNTIME_CACHE_H
 #define KILN_RUNTIME_CACHE_H
@@ -20,8 +20,9 @@
  */
 typedef struct kiln_memory_cache kiln_memory_cache_t;
 
-/* Entries are opaque to the cache. `destroy` is called when one is evicted, replaced or left at the end: it gives up the
- * cache's hold on it, and who shares entries with the cache counts holds itself. NULL when memory is short. */
+/* Entries are opaque to the cache. `destroy` is called when one is evicted, replaced or left at the end: it
+ * gives up the cache's hold on it, and who shares entries with the cache counts holds itself. NULL when
+ * memory is short. */
 kiln_memory_cache_t *kiln_memory_cache_create(uint64_t limit_bytes, void (*destroy)(void *entry));
 void kiln_memory_cache_destroy(kiln_memory_cache_t *cache);
 /* The entry, now the most recently used; NULL when absent or when the full key differs. */

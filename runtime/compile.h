@@ -40,23 +40,26 @@ void kiln_compiler_destroy(kiln_compiler_t *compiler);
 const char *kiln_compiler_identity(const kiln_compiler_t *compiler);
 const char *kiln_compiler_library(const kiln_compiler_t *compiler); /* path, for people */
 
-/* The identity of the compiler that kiln_compiler_create(path) would give, without NVRTC in this process (loading it takes
- * 30 to 45 MiB of private memory): from the cache, where it lies under the library's path, size and time, else from a
- * forked child, which leaves it there. cache may be NULL. For a process that has no second thread yet. Errors as of create. */
-kiln_status_t kiln_compiler_identity_cached(const char *path, kiln_disk_cache_t *cache, kiln_buffer_t *out_identity);
+/* The identity of the compiler that kiln_compiler_create(path) would give, without NVRTC in this process
+ * (loading it takes 30 to 45 MiB of private memory): from the cache, where it lies under the library's path,
+ * size and time, else from a forked child, which leaves it there. cache may be NULL. For a process that has
+ * no second thread yet. Errors as of create. */
+kiln_status_t kiln_compiler_identity_cached(const char *path, kiln_disk_cache_t *cache,
+                                            kiln_buffer_t *out_identity);
 
 bool kiln_compiler_supports(const kiln_compiler_t *compiler, const kiln_target_t *target,
                             kiln_image_kind_t kind);
 /* The options that enter the kernel key, in one string, the same for every compiler. */
 const char *kiln_compiler_options(void);
 
-/* COMPILE_FAILED with NVRTC's log as detail "log"; UNSUPPORTED when the library does not know the target; OUT_OF_MEMORY. The
- * artifact lives in the arena. */
+/* COMPILE_FAILED with NVRTC's log as detail "log"; UNSUPPORTED when the library does not know the target;
+ * OUT_OF_MEMORY. The artifact lives in the arena. */
 kiln_status_t kiln_compiler_compile(kiln_compiler_t *compiler, kiln_arena_t *arena, const char *source,
                                     const char *entry, const kiln_target_t *target, kiln_image_kind_t kind,
                                     kiln_kernel_artifact_t *out);
 
-/* What ptxas says in its log (-Xptxas=-v) of kernel `entry`, as a number each; all -1 when it says nothing. */
+/* What ptxas says in its log (-Xptxas=-v) of kernel `entry`, as a number each; all -1 when it says nothing.
+ */
 void kiln_kernel_artifact_read_log(kiln_kernel_artifact_t *artifact, const char *log);
 
 /* MessagePack, the same bytes for the same artifact. */

@@ -61,9 +61,9 @@ typedef struct {
   uint32_t realigned; /* operands that went through an aligned temporary */
 } kiln_execution_timings_t;
 
-/* Runs the plan once: checks constraints and guards (INVALID_ARGUMENT), copies inputs in, launches, copies
- * outputs out. inputs and outputs have exactly the storage bytes of the plan's tensors for these symbols
- * (INVALID_ARGUMENT otherwise). */
+/* Runs the plan once: checks constraints and guards (INVALID_ARGUMENT; detail rule=guard where another plan
+ * for the same graph would do), copies inputs in, launches, copies outputs out. inputs and outputs have
+ * exactly the storage bytes of the plan's tensors for these symbols (INVALID_ARGUMENT otherwise). */
 kiln_status_t kiln_device_execute(kiln_device_t *device, kiln_executable_t *executable,
                                   const int64_t *symbols, const kiln_host_span_t *inputs,
                                   const kiln_host_span_t *outputs, kiln_execution_timings_t *out_timings);
