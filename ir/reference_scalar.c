@@ -1,0 +1,318 @@
+/* ir/reference_scalar.c: one element: how the reference evaluator reads, rounds, casts and bounds it, and the
+ * host functions that the reference columns of ops.def name.
+ *
+ * Rounding follows the design: a node rounds its result to the arithmetic type (f32 for f16, bf16 and f32)
+ * and from there to its dtype; a cast rounds once, from whatever it is given. Rules and bounds are told in
+ * docs/numerics.md.
+ */
+#include "ir/reference_impl.h"
+
+#include "base/half.h"
+
+#include <string.h>
+
+/* -- reading and writing -------------------------------------------------------------------------------- */
+
+int64_t kiln_ref_read_integer(const kiln_tensor_t *tensor, int64_t at) {
+  switch (tensor->dtype) {
+  case KILN_DTYPE_bool:
+    return ((const uint8_t *)tensor->data)[at] != 0;
+  case KILN_DTYPE_u8:
+    return ((const uint8_t *)tensor->data)[at];
+  case KILN_DTYPE_i8:
+    return ((const int8_t *)tensor->data)[at];
+  case KILN_DTYPE_i32:
+    return ((const int32_t *)tensor->data)[at];
+  default:
+    return ((const int64_t *)tensor->data)[at];
+  }
+}
+
+double kiln_ref_read_real(const kiln_tensor_t *tensor, int64_t at) {
+  switch (tensor->dtype) {
+  case KILN_DTYPE_f16:
+    return kiln_f16_to_f32(((const uint16_t *)tensor->data)[at]);
+  case KILN_DTYPE_bf16:
+    return kiln_bf16_to_f32(((const uint16_t *)tensor->data)[at]);
+  case KILN_DTYPE_f32:
+    return ((const float *)tensor->data)[at];
+  case KILN_DTYPE_f64:
+    return ((const double *)tensor->data)[at];
+  default:
+    return (double)kiln_ref_read_integer(tensor, at);
+  }
+}
+
+void kiln_ref_write_integer(const kiln_tensor_t *tensor, int64_t at, int64_t value) {
+  switch (tensor->dtype) {
+  case KILN_DTYPE_bool:
+    ((uint8_t *)tensor->data)[at] = value != 0;
+    break;
+  case KILN_DTYPE_u8:
+  case KILN_DTYPE_i8:
+    ((uint8_t *)tensor->data)[at] = (uint8_t)value;
+    break;
+  case KILN_DTYPE_i32:
+    ((uint32_t *)tensor->data)[at] = (uint32_t)value;
+    break;
+  default:
+    ((int64_t *)tensor->data)[at] = value;
+    break;
+  }
+}
+
+/* value is one of the dtype's own values, or any NaN. */
+static void write_real(const kiln_tensor_t *tensor, int64_t at, double value) {
+  switch (tensor->dtype) {
+  case KILN_DTYPE_f16:
+    ((uint16_t *)tensor->data)[at] = kiln_f16_from_f64(value);
+    break;
+  case KILN_DTYPE_bf16:
+    ((uint16_t *)tensor->data)[at] = kiln_bf16_from_f32((float)value);
+    break;
+  case KILN_DTYPE_f32:
+    ((float *)tensor->data)[at] = (float)value;
+    break;
+  default:
+    ((double *)tensor->data)[at] = value;
+    break;
+  }
+}
+
+kiln_ref_scalar_t kiln_ref_read(const kiln_ref_value_t *value, int64_t at) {
+  kiln_ref_scalar_t scalar = {.bound = kiln_ref_bound(value, at)};
+  if (kiln_dtype_is_float(value->tensor.dtype))
+    scalar.real = kiln_ref_read_real(&value->tensor, at);
+  else
+    scalar.integer = kiln_ref_read_integer(&value->tensor, at);
+  return scalar;
+}
+
+void kiln_ref_write(kiln_ref_run_t *run, kiln_ref_value_t *value, int64_t at, kiln_ref_scalar_t scalar) {
+  if (kiln_dtype_is_float(value->tensor.dtype))
+    write_real(&value->tensor, at, scalar.real);
+  else
+    kiln_ref_write_integer(&value->tensor, at, scalar.integer);
+  if (scalar.bound) kiln_ref_set_bound(run, value, at, scalar.bound);
+}
+
+void kiln_ref_set_bound(kiln_ref_run_t *run, kiln_ref_value_t *value, int64_t at, double bound) {
+  if (!value->bound) value->bound = kiln_ref_alloc(run, value->elements, sizeof *value->bound);
+  if (value->bound) value->bound[at] = bound;
+}
+
+/* -- the arithmetic type -------------------------------------------------------------------------------- */
+
+double kiln_ref_ulp(kiln_dtype_t dtype, double value) {
+  if (!isfinite(value)) return 0;
+  int least = dtype == KILN_DTYPE_f64 ? -1022 : -126, exponent = value ? ilogb(value) : least;
+  return ldexp(1, (exponent < least ? least : exponent) - (dtype == KILN_DTYPE_f64 ? 52 : 23));
+}
+
+double kiln_ref_epsilon(kiln_dtype_t dtype) { return dtype == KILN_DTYPE_f64 ? 0x1p-53 : 0x1p-24; }
+double kiln_ref_largest(kiln_dtype_t dtype) { return dtype == KILN_DTYPE_f64 ? DBL_MAX : FLT_MAX; }
+
+double kiln_ref_round_arithmetic(kiln_dtype_t dtype, long double value) {
+  return dtype == KILN_DTYPE_f64 ? (double)value : (float)value;
+}
+
+/* -- rounding and bounds -------------------------------------------------------------------------------- */
+
+/* As a node rounds: to the arithmetic type, then to the dtype. */
+static double round_as_node(kiln_dtype_t dtype, long double value) {
+  switch (dtype) {
+  case KILN_DTYPE_f16:
+    return kiln_f16_to_f32(kiln_f16_from_f32((float)value));
+  case KILN_DTYPE_bf16:
+    return kiln_bf16_to_f32(kiln_bf16_from_f32((float)value));
+  default:
+    return kiln_ref_round_arithmetic(dtype, value);
+  }
+}
+
+/* To f32 with the last bit set when something was lost, so that a later rounding to fewer bits is the only
+ * one. Source: Boldo and Melquiond, "When double rounding is odd" (2005). */
+static float round_to_odd(long double value) {
+  float rounded = (float)value;
+  if (rounded == value || isnan(rounded)) return rounded;
+  if (fabsl((long double)rounded) > fabsl(value)) rounded = nextafterf(rounded, 0);
+  uint32_t bits;
+  memcpy(&bits, &rounded, sizeof bits);
+  bits |= 1;
+  memcpy(&rounded, &bits, sizeof bits);
+  return rounded;
+}
+
+/* As a cast rounds: once. */
+static double round_as_cast(kiln_dtype_t dtype, long double value) {
+  switch (dtype) {
+  case KILN_DTYPE_f16:
+    return kiln_f16_to_f32(kiln_f16_from_f32(round_to_odd(value)));
+  case KILN_DTYPE_bf16:
+    return kiln_bf16_to_f32(kiln_bf16_from_f32(round_to_odd(value)));
+  default:
+    return kiln_ref_round_arithmetic(dtype, value);
+  }
+}
+
+static double distance(double a, double b) { return a == b ? 0 : fabs(a - b); }
+
+/* The bound of a value that was rounded from somewhere between two points; low and high are those, rounded.
+ */
+static double bound_between(double value, double low, double high) {
+  if (isnan(low) || isnan(high)) return INFINITY;
+  double bound = fmax(distance(value, low), distance(value, high));
+  if (!bound && signbit(low) != signbit(high)) return KILN_REF_ANY_FORM;
+  return bound;
+}
+
+static kiln_ref_scalar_t rounded(kiln_dtype_t dtype, long double value, double error,
+                                 double (*round_to)(kiln_dtype_t, long double)) {
+  kiln_ref_scalar_t scalar = {.real = round_to(dtype, value)};
+  if (isnan(error) || isinf(error))
+    scalar.bound = INFINITY;
+  else if (isnan(scalar.real))
+    scalar.bound = KILN_REF_ANY_FORM;
+  else if (error > 0)
+    scalar.bound = bound_between(scalar.real, round_to(dtype, value - error), round_to(dtype, value + error));
+  return scalar;
+}
+
+void kiln_ref_settle(kiln_ref_run_t *run, kiln_ref_value_t *result, int64_t at, long double value,
+                     double error) {
+  kiln_ref_write(run, result, at, rounded(result->tensor.dtype, value, error, round_as_node));
+}
+
+/* -- casts ---------------------------------------------------------------------------------------------- */
+
+/* Towards zero, saturating at the ends of the dtype; a NaN gives 0. */
+static int64_t integer_from_real(kiln_dtype_t dtype, double value) {
+  static const struct {
+    int64_t least, greatest;
+  } limits[KILN_DTYPE_COUNT] = {[KILN_DTYPE_u8] = {0, UINT8_MAX},
+                                [KILN_DTYPE_i8] = {INT8_MIN, INT8_MAX},
+                                [KILN_DTYPE_i32] = {INT32_MIN, INT32_MAX},
+                                [KILN_DTYPE_i64] = {INT64_MIN, INT64_MAX}};
+  if (isnan(value)) return 0;
+  if (value <= (double)limits[dtype].least) return limits[dtype].least;
+  if (value >= (double)limits[dtype].greatest) return limits[dtype].greatest;
+  return (int64_t)value;
+}
+
+static int64_t discrete_from_real(kiln_dtype_t dtype, double value) {
+  return dtype == KILN_DTYPE_bool ? value != 0 : integer_from_real(dtype, value);
+}
+
+/* The integer as the dtype holds it. */
+static int64_t wrapped(kiln_dtype_t dtype, int64_t value) {
+  int64_t storage = 0;
+  kiln_tensor_t one = {.dtype = dtype, .data = &storage};
+  kiln_ref_write_integer(&one, 0, value);
+  return kiln_ref_read_integer(&one, 0);
+}
+
+static kiln_ref_scalar_t discrete_from_inexact(kiln_dtype_t to, double value, double error) {
+  kiln_ref_scalar_t result = {.integer = discrete_from_real(to, value)};
+  bool decided = result.integer == discrete_from_real(to, value - error) &&
+                 result.integer == discrete_from_real(to, value + error) &&
+                 !(to == KILN_DTYPE_bool && error > fabs(value));
+  if (!decided || isinf(error)) result.bound = INFINITY;
+  return result;
+}
+
+kiln_ref_scalar_t kiln_ref_cast(kiln_ref_scalar_t scalar, kiln_dtype_t from, kiln_dtype_t to) {
+  bool from_float = kiln_dtype_is_float(from), to_float = kiln_dtype_is_float(to);
+  if (to_float)
+    return rounded(to, from_float ? (long double)scalar.real : (long double)scalar.integer, scalar.bound,
+                   round_as_cast);
+  if (from_float) return discrete_from_inexact(to, scalar.real, scalar.bound);
+  return (kiln_ref_scalar_t){.integer = wrapped(to, scalar.integer), .bound = scalar.bound};
+}
+
+kiln_ref_scalar_t kiln_ref_number(const kiln_number_t *number, kiln_dtype_t dtype) {
+  kiln_ref_scalar_t scalar = {.real = number->real, .integer = number->integer};
+  return kiln_ref_cast(scalar, number->is_integer ? KILN_DTYPE_i64 : KILN_DTYPE_f64, dtype);
+}
+
+/* -- the reference columns of ops.def ------------------------------------------------------------------- */
+
+double kiln_ref_sigmoid(double a) { return (double)(1 / (1 + expl(-(long double)a))); }
+double kiln_ref_silu(double a) { return (double)(a / (1 + expl(-(long double)a))); }
+
+/* a/2 * (1 + tanh(u)) is a * sigmoid(2u); written so, it loses nothing where tanh is near -1. */
+static double gelu_tanh(long double a) {
+  const long double root_2_over_pi = 0.797884560802865355879892119868763737L;
+  return (double)(a / (1 + expl(-2 * root_2_over_pi * (a + 0.044715L * a * a * a))));
+}
+
+double kiln_ref_gelu(double a, const kiln_node_t *node) {
+  const kiln_attr_value_t *approximate = kiln_node_attr(node, KILN_ATTR_approximate);
+  if (approximate && !strcmp(approximate->word, "tanh")) return gelu_tanh(a);
+  return (double)(0.5L * a * erfcl(-(long double)a * 0.707106781186547524400844362104849039L));
+}
+
+double kiln_ref_clamp(double a, const kiln_node_t *node) {
+  const kiln_attr_value_t *min = kiln_node_attr(node, KILN_ATTR_min),
+                          *max = kiln_node_attr(node, KILN_ATTR_max);
+  if (min) a = kiln_ref_maximum(a, min->number.real);
+  if (max) a = kiln_ref_minimum(a, max->number.real);
+  return a;
+}
+
+int64_t kiln_ref_clamp_int(int64_t a, const kiln_node_t *node) {
+  const kiln_attr_value_t *min = kiln_node_attr(node, KILN_ATTR_min),
+                          *max = kiln_node_attr(node, KILN_ATTR_max);
+  int64_t least = min ? kiln_ref_number(&min->number, KILN_DTYPE_i64).integer : INT64_MIN;
+  int64_t greatest = max ? kiln_ref_number(&max->number, KILN_DTYPE_i64).integer : INT64_MAX;
+  if (a < least) a = least;
+  return a > greatest ? greatest : a;
+}
+
+/* Rounds the quotient to minus infinity. fmod is exact, so the quotient is near an integer already; what is
+ * left of its rounding error is rounded away. Source: CPython, Objects/floatobject.c, float_floor_div. */
+double kiln_ref_floordiv(double a, double b) {
+  if (!b) return a / b;
+  double modulus = fmod(a, b), quotient = (a - modulus) / b;
+  if (modulus && (b < 0) != (modulus < 0)) quotient -= 1;
+  if (!quotient) return copysign(0, a / b);
+  double floored = floor(quotient);
+  return quotient - floored > 0.5 ? floored + 1 : floored;
+}
+
+double kiln_ref_remainder(double a, double b) {
+  double modulus = fmod(a, b);
+  return modulus && (b < 0) != (modulus < 0) ? modulus + b : modulus;
+}
+
+/* By 0 both give 0; the least integer by -1 gives itself, remainder 0. */
+int64_t kiln_ref_floordiv_int(int64_t a, int64_t b) {
+  if (!b) return 0;
+  if (b == -1) return -a;
+  return a / b - (a % b && (a < 0) != (b < 0));
+}
+
+int64_t kiln_ref_remainder_int(int64_t a, int64_t b) {
+  if (!b || b == -1) return 0;
+  int64_t rest = a % b;
+  return rest && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+/* Wraps. A negative power is 1 / a^-b cut towards zero, and 0 for a = 0. */
+int64_t kiln_ref_pow_int(int64_t a, int64_t b) {
+  if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
+  int64_t power = 1;
+  for (; b; b >>= 1, a *= a)
+    if (b & 1) power *= a;
+  return power;
+}
+
+double kiln_ref_maximum(double a, double b) { return isnan(a) || a > b ? a : b; }
+double kiln_ref_minimum(double a, double b) { return isnan(a) || a < b ? a : b; }
+
+int64_t kiln_ref_shift_left(int64_t a, int64_t b, int width_bits) {
+  return b < 0 || b >= width_bits ? 0 : a << b;
+}
+
+int64_t kiln_ref_shift_right(int64_t a, int64_t b, int width_bits) {
+  return a >> (b < 0 || b >= width_bits ? 63 : b);
+}
