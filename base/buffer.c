@@ -14,6 +14,14 @@ void kiln_buffer_deinit(kiln_buffer_t *buffer) {
   kiln_buffer_init(buffer);
 }
 
+static void deinit_deferred(void *buffer) { kiln_buffer_deinit(buffer); }
+
+kiln_buffer_t *kiln_buffer_in_arena(kiln_arena_t *arena) {
+  kiln_buffer_t *buffer = KILN_NEW(arena, kiln_buffer_t);
+  kiln_arena_defer(arena, deinit_deferred, buffer);
+  return buffer;
+}
+
 void kiln_buffer_clear(kiln_buffer_t *buffer) {
   buffer->size = 0;
   buffer->failed = false;

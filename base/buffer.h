@@ -6,10 +6,7 @@
 #ifndef KILN_BASE_BUFFER_H
 #define KILN_BASE_BUFFER_H
 
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "base/arena.h"
 
 typedef struct {
   char *data; /* NULL while empty */
@@ -20,6 +17,8 @@ typedef struct {
 
 void kiln_buffer_init(kiln_buffer_t *buffer);
 void kiln_buffer_deinit(kiln_buffer_t *buffer);
+/* A buffer that dies with the arena, also when the arena is exhausted in the middle of its use. */
+kiln_buffer_t *kiln_buffer_in_arena(kiln_arena_t *arena);
 void kiln_buffer_clear(kiln_buffer_t *buffer);
 bool kiln_buffer_reserve(kiln_buffer_t *buffer, size_t more_bytes);
 void kiln_buffer_append(kiln_buffer_t *buffer, const void *data, size_t size);

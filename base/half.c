@@ -27,20 +27,29 @@ static uint64_t round_off(uint64_t significand, int cut) {
   return kept + (rest > half || (rest == half && (kept & 1)));
 }
 
-uint16_t kiln_f16_from_f64(double value) {
+/* A 16-bit format from f64. fraction_bits: of the significand after its leading one; bias: the greatest
+ * exponent. */
+static uint16_t narrow(double value, int fraction_bits, int bias) {
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
-  uint16_t sign = (uint16_t)(bits >> 48 & 0x8000);
-  int exponent = (int)(bits >> 52 & 0x7ff) - 1023;
+  uint16_t sign = (uint16_t)(bits >> 48 & 0x8000), infinity = (uint16_t)((2 * bias + 1) << fraction_bits);
+  int exponent = (int)(bits >> 52 & 0x7ff) - 1023, cut = 52 - fraction_bits;
   uint64_t fraction = bits & 0xfffffffffffff;
-  if (exponent == 1024 && fraction) return (uint16_t)(sign | 0x7e00 | fraction >> 42);
-  if (exponent > 15) return sign | 0x7c00;
-  if (exponent < -25) return sign; /* below half of the least denormal, 2^-24; f64 denormals too */
+  if (exponent == 1024 && fraction) {
+    return (uint16_t)(sign | infinity | 1 << (fraction_bits - 1) | fraction >> cut);
+  }
+  if (exponent > bias) return sign | infinity;
+  if (exponent < -bias - fraction_bits) return sign; /* below half of the least denormal; f64 denormals too */
   uint64_t significand = fraction | UINT64_C(1) << 52;
-  if (exponent < -14) return (uint16_t)(sign | round_off(significand, 42 - 14 - exponent));
+  if (exponent <= -bias) return (uint16_t)(sign | round_off(significand, cut + 1 - bias - exponent));
   /* The significand's leading one adds 1 to the exponent field. */
-  return (uint16_t)(sign | (((uint64_t)(exponent + 14) << 10) + round_off(significand, 42)));
+  return (uint16_t)(sign |
+                    (((uint64_t)(exponent + bias - 1) << fraction_bits) + round_off(significand, cut)));
 }
+
+uint16_t kiln_f16_from_f64(double value) { return narrow(value, 10, 15); }
+
+uint16_t kiln_bf16_from_f64(double value) { return narrow(value, 7, 127); }
 
 /* Widening to f64 is exact, so this rounds once too. */
 uint16_t kiln_f16_from_f32(float value) { return kiln_f16_from_f64(value); }

@@ -12,6 +12,7 @@ uint16_t kiln_f16_from_f32(float value);
 uint16_t kiln_f16_from_f64(double value); /* one rounding */
 float kiln_f16_to_f32(uint16_t bits);
 uint16_t kiln_bf16_from_f32(float value);
+uint16_t kiln_bf16_from_f64(double value); /* one rounding */
 float kiln_bf16_to_f32(uint16_t bits);
 
 #endif

@@ -66,17 +66,8 @@ kiln_status_t kiln_shape_require_ge(const kiln_shape_t *shape, kiln_rule_t rule,
   return NULL;
 }
 
-static void free_buffer(void *buffer) { kiln_buffer_deinit(buffer); }
-
-/* A buffer that dies with the arena, so that its text may be part of a message. */
-static kiln_buffer_t *arena_buffer(kiln_arena_t *arena) {
-  kiln_buffer_t *buffer = KILN_NEW(arena, kiln_buffer_t);
-  kiln_arena_defer(arena, free_buffer, buffer);
-  return buffer;
-}
-
 const char *kiln_shape_type_text(const kiln_shape_t *shape, const kiln_type_t *type) {
-  kiln_buffer_t *buffer = arena_buffer(shape->arena);
+  kiln_buffer_t *buffer = kiln_buffer_in_arena(shape->arena);
   kiln_type_print(buffer, type, shape->symbols);
   return kiln_buffer_text(buffer);
 }
@@ -86,7 +77,7 @@ const char *kiln_shape_dim_text(const kiln_shape_t *shape, kiln_dim_t dim) {
   for (unsigned s = 0; shape->symbols && s < KILN_MAX_SYMBOLS; s++) {
     if (kiln_dim_symbols(dim) >> s & 1) names[s] = shape->symbols[s].name;
   }
-  kiln_buffer_t *buffer = arena_buffer(shape->arena);
+  kiln_buffer_t *buffer = kiln_buffer_in_arena(shape->arena);
   kiln_dim_print(buffer, dim, names);
   return kiln_buffer_text(buffer);
 }

@@ -76,6 +76,8 @@ static void every_f16_and_bf16_but_signalling_nans_comes_back(void **state) {
 static void check_narrowing(double value) {
   assert_true(value_of(f16, kiln_f16_from_f64(value)) == round_to(f16, value));
   assert_int_equal(kiln_f16_from_f64(value) >> 15, signbit(value) != 0);
+  assert_true(value_of(bf16, kiln_bf16_from_f64(value)) == round_to(bf16, value));
+  assert_int_equal(kiln_bf16_from_f64(value) >> 15, signbit(value) != 0);
   float single = (float)value;
   assert_true(value_of(f16, kiln_f16_from_f32(single)) == round_to(f16, single));
   assert_true(value_of(bf16, kiln_bf16_from_f32(single)) == round_to(bf16, single));
@@ -119,6 +121,8 @@ static void f64_is_rounded_once(void **state) {
   assert_int_equal(kiln_f16_from_f32((float)(1 + ldexp(1, -11) + ldexp(1, -40))), 0x3c00);
   assert_int_equal(kiln_f16_from_f64(5e-324), 0);
   assert_int_equal(kiln_f16_from_f64(-1e300), 0xfc00);
+  assert_int_equal(kiln_bf16_from_f64(1 + ldexp(1, -8) + ldexp(1, -40)), 0x3f81);
+  assert_int_equal(kiln_bf16_from_f32((float)(1 + ldexp(1, -8) + ldexp(1, -40))), 0x3f80);
 }
 
 static void a_nan_keeps_sign_and_payload_and_becomes_quiet(void **state) {
