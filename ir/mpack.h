@@ -75,9 +75,10 @@ typedef struct {
 } kiln_mpack_scanner_t;
 
 typedef enum {
-  KILN_SCAN_MORE,     /* the message is not complete yet */
-  KILN_SCAN_COMPLETE, /* it ends at `position` */
-  KILN_SCAN_TOO_LARGE,
+  KILN_SCAN_MORE,      /* the message is not complete yet */
+  KILN_SCAN_COMPLETE,  /* it ends at `position` */
+  KILN_SCAN_TOO_LARGE, /* more bytes than a message may have */
+  KILN_SCAN_TOO_MANY,  /* more elements */
   KILN_SCAN_TOO_DEEP,
   KILN_SCAN_MALFORMED
 } kiln_scan_t;
