@@ -1,0 +1,386 @@
+/* passes/group.c: groups the nodes of an optimized graph into launches.
+ *
+ * Behind the passes, before codegen; called by server/pipeline.c through kiln_group. The steps:
+ *
+ * 1. Every node that an output needs must be accepted by some family; cost.c and cuts.c decide which values
+ * are cut.
+ * 2. What must be stored: graph outputs and cut values, each with the level at which it can be computed: one
+ * more than the deepest cut value that it reads. Empty values are not stored.
+ * 3. Stores of one level and one iteration space (the same number of elements, before or after a repetition
+ * at the end) share a kernel, within the family's limits: nothing of one level depends on anything else of
+ * it, so this cannot make a cycle. They need not share an input; a launch is saved all the same and a thread
+ * does what two would have done. Stores that nobody reads may join a later level when a kernel of their space
+ * is there.
+ * 4. Groups in order of level, then of their first store; then buffers.c.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "passes/grouping.h"
+
+enum { LEVELS_SEARCHED = 64 };
+
+/* A value to be stored (2). */
+typedef struct {
+  kiln_value_id_t value;
+  uint32_t level;
+  uint32_t space, base_space; /* of the value, and of what a repetition at its end repeats */
+  bool is_cut;
+} stored_t;
+
+/* A kernel in the making (3). */
+typedef struct {
+  kiln_value_id_t *values;
+  size_t count, capacity;
+  uint32_t level;
+  uint32_t buffer_count; /* of its stores */
+  uint64_t mask;
+  const char *full; /* why it once refused a store; NULL: never */
+} bucket_t;
+
+typedef struct {
+  grouping_t g;
+  cone_t cone;
+  uint32_t *levels;      /* per value */
+  uint32_t *output_uses; /* per value: how often it is returned */
+  kiln_map_t *spaces;    /* number of elements as words -> space */
+  kiln_map_t *open;      /* (level, space) -> bucket + 1 */
+  stored_t *stored;
+  size_t stored_count, stored_capacity;
+  bucket_t *buckets;
+  size_t bucket_count, bucket_capacity;
+  uint32_t max_level;
+} state_t;
+
+/* --- 1. what is there ---------------------------------------------------------------------------------- */
+
+static void find_live(grouping_t *g) {
+  const kiln_graph_t *graph = g->graph;
+  bool *needed = KILN_NEW_ARRAY(g->arena, bool, graph->value_count);
+  for (uint32_t i = 0; i < graph->output_count; i++) needed[graph->outputs[i]] = true;
+  for (uint32_t n = graph->node_count; n-- > 0;) {
+    const kiln_node_t *node = &graph->nodes[n];
+    for (uint32_t r = 0; r < node->result_count; r++) g->live[n] |= needed[node->first_result + r];
+    for (uint32_t i = 0; g->live[n] && i < node->operand_count; i++) {
+      if (node->operands[i] != KILN_NO_VALUE) needed[node->operands[i]] = true;
+    }
+  }
+}
+
+static kiln_status_t no_family(const grouping_t *g, uint32_t index) {
+  const kiln_node_t *node = &g->graph->nodes[index];
+  const char *op = kiln_op_info(node->op)->name;
+  const char *name = kiln_graph_value_name(g->arena, g->graph, node->first_result);
+  kiln_status_t status =
+      kiln_error(KILN_UNSUPPORTED, "no kernel family for op '%s' yet (it makes %s)", op, name);
+  status = kiln_error_detail(status, "op", "%s", op);
+  status = kiln_error_detail(status, "node", "%s", name);
+  return node->line ? kiln_error_detail(status, "line", "%u", node->line) : status;
+}
+
+static kiln_status_t find_families(grouping_t *g) {
+  for (uint32_t n = 0; n < g->graph->node_count; n++) {
+    for (size_t f = 0; f < g->families->count; f++) {
+      if (g->families->items[f].accepts(g->graph, n)) g->masks[n] |= (uint64_t)1 << f;
+    }
+    if (g->live[n] && !g->masks[n]) return no_family(g, n);
+  }
+  return NULL;
+}
+
+static void cut_everything(grouping_t *g) {
+  for (uint32_t v = g->graph->input_count; v < g->graph->value_count; v++) {
+    bool stored = g->live[g->graph->producers[v]] && !kiln_type_is_empty(&g->graph->types[v]);
+    g->cuts[v] = stored ? CUT_UNFUSED : CUT_NONE;
+  }
+}
+
+/* --- 2. what is stored --------------------------------------------------------------------------------- */
+
+static void find_levels(state_t *s) {
+  const kiln_graph_t *graph = s->g.graph;
+  for (uint32_t n = 0; n < graph->node_count; n++) {
+    const kiln_node_t *node = &graph->nodes[n];
+    uint32_t level = 0;
+    for (uint32_t i = 0; i < node->operand_count; i++) {
+      kiln_value_id_t operand = node->operands[i];
+      if (operand == KILN_NO_VALUE) continue;
+      uint32_t after = s->levels[operand] + (s->g.cuts[operand] != CUT_NONE);
+      if (after > level) level = after;
+    }
+    for (uint32_t r = 0; r < node->result_count; r++) s->levels[node->first_result + r] = level;
+  }
+}
+
+/* A number for the count of elements of a type: equal exactly when the counts are equal as expressions. */
+static uint32_t space_of(state_t *s, const kiln_type_t *type) {
+  kiln_dim_t elements;
+  if (!kiln_type_elements(s->g.arena, type, &elements)) elements = kiln_dim_constant(-1);
+  size_t term_bytes = elements.terms ? elements.term_count * sizeof *elements.terms : 0;
+  char *key = kiln_arena_alloc(s->g.arena, sizeof elements.constant + term_bytes);
+  memcpy(key, &elements.constant, sizeof elements.constant);
+  if (term_bytes) memcpy(key + sizeof elements.constant, elements.terms, term_bytes);
+  bool added;
+  uint64_t *space = kiln_map_put(s->spaces, key, sizeof elements.constant + term_bytes, &added);
+  if (added) *space = kiln_map_count(s->spaces);
+  return (uint32_t)*space;
+}
+
+/* The value that views at the end only repeat or reorder. */
+static kiln_value_id_t without_repetition(const state_t *s, kiln_value_id_t value) {
+  const kiln_graph_t *graph = s->g.graph;
+  while (!is_leaf(&s->g, value)) {
+    const kiln_node_t *node = kiln_graph_producer(graph, value);
+    bool passes = node->op == KILN_OP_reshape || node->op == KILN_OP_permute || node->op == KILN_OP_reverse ||
+                  node->op == KILN_OP_expand || node->op == KILN_OP_repeat || node->op == KILN_OP_broadcast ||
+                  node->op == KILN_OP_squeeze;
+    if (!passes) break;
+    value = node->operands[0];
+  }
+  return value;
+}
+
+static void store(state_t *s, kiln_value_id_t value, bool is_cut) {
+  const kiln_type_t *types = s->g.graph->types;
+  if (kiln_type_is_empty(&types[value])) return;
+  uint32_t level = s->levels[value];
+  stored_t stored = {value, level, space_of(s, &types[value]), 0, is_cut};
+  stored.base_space =
+      s->g.options->unfused ? stored.space : space_of(s, &types[without_repetition(s, value)]);
+  KILN_PUSH(s->g.arena, s->stored, s->stored_count, s->stored_capacity, stored);
+  if (level > s->max_level) s->max_level = level;
+}
+
+static void find_stores(state_t *s) {
+  const kiln_graph_t *graph = s->g.graph;
+  for (uint32_t i = 0; i < graph->output_count; i++) s->output_uses[graph->outputs[i]]++;
+  for (uint32_t v = 0; v < graph->value_count; v++) {
+    bool is_cut = s->g.cuts[v] != CUT_NONE;
+    if (is_cut || s->output_uses[v]) store(s, v, is_cut);
+  }
+}
+
+/* --- 3. which stores share a kernel -------------------------------------------------------------------- */
+
+static uint64_t *open_bucket(state_t *s, uint32_t level, uint32_t space) {
+  uint32_t key[] = {level, space};
+  bool added;
+  return kiln_map_put(s->open, key, sizeof key, &added);
+}
+
+static uint32_t buffers_of(const state_t *s, kiln_value_id_t value) {
+  return s->output_uses[value] ? s->output_uses[value] : 1;
+}
+
+/* Families that accept every node of the cone. */
+static uint64_t cone_mask(const state_t *s) {
+  uint64_t mask = UINT64_MAX;
+  for (size_t i = 0; i < s->cone.node_count; i++) mask &= s->g.masks[s->cone.nodes[i]];
+  return mask;
+}
+
+static const kiln_family_t *family_of(const grouping_t *g, uint64_t mask) {
+  for (size_t f = 0; f < g->families->count; f++) {
+    if (mask >> f & 1) return &g->families->items[f];
+  }
+  return NULL;
+}
+
+/* Why the bucket cannot take the store as well; NULL when it can. */
+static const char *refuses(state_t *s, const bucket_t *bucket, const stored_t *stored) {
+  const kiln_family_t *family = family_of(&s->g, bucket->mask);
+  uint32_t buffers = bucket->buffer_count + buffers_of(s, stored->value);
+  if (s->g.options->unfused) return "grouping is off";
+  if (!family || buffers > family->max_buffers)
+    return "its neighbour has all the buffers that a kernel can take";
+  cone_clear(&s->cone);
+  bool fits = true;
+  for (size_t i = 0; fits && i < bucket->count; i++) {
+    fits = cone_add(&s->cone, bucket->values[i], family->max_nodes, family->max_buffers - buffers);
+  }
+  fits = fits && cone_add(&s->cone, stored->value, family->max_nodes, family->max_buffers - buffers);
+  if (!fits) return "its neighbour is as large as a kernel can be";
+  return cone_mask(s) & bucket->mask ? NULL : "its neighbour is of another kernel family";
+}
+
+static void join(state_t *s, bucket_t *bucket, const stored_t *stored) {
+  KILN_PUSH(s->g.arena, bucket->values, bucket->count, bucket->capacity, stored->value);
+  bucket->buffer_count += buffers_of(s, stored->value);
+  cone_add(&s->cone, stored->value, UINT32_MAX, UINT32_MAX);
+  bucket->mask &= cone_mask(s);
+}
+
+static bool try_bucket(state_t *s, uint32_t level, uint32_t space, const stored_t *stored) {
+  uint64_t *entry = open_bucket(s, level, space);
+  if (!*entry) return false;
+  bucket_t *bucket = &s->buckets[*entry - 1];
+  const char *refusal = refuses(s, bucket, stored);
+  if (refusal) {
+    bucket->full = refusal;
+    *entry = 0; /* the next store of the space starts afresh */
+    return false;
+  }
+  join(s, bucket, stored);
+  return true;
+}
+
+static void new_bucket(state_t *s, const stored_t *stored) {
+  bucket_t bucket = {.level = stored->level, .mask = UINT64_MAX};
+  cone_clear(&s->cone);
+  join(s, &bucket, stored);
+  KILN_PUSH(s->g.arena, s->buckets, s->bucket_count, s->bucket_capacity, bucket);
+  *open_bucket(s, stored->level, stored->space) = s->bucket_count;
+  *open_bucket(s, stored->level, stored->base_space) = s->bucket_count;
+}
+
+static void place(state_t *s, const stored_t *stored) {
+  uint32_t last = stored->is_cut ? stored->level : s->max_level;
+  for (uint32_t level = stored->level; level <= last && level - stored->level < LEVELS_SEARCHED; level++) {
+    if (try_bucket(s, level, stored->space, stored) || try_bucket(s, level, stored->base_space, stored))
+      return;
+  }
+  new_bucket(s, stored);
+}
+
+/* Cut values first, which cannot move; then outputs, those with the least room to move first. */
+static void place_all(state_t *s) {
+  for (size_t i = 0; i < s->stored_count; i++) {
+    if (s->stored[i].is_cut) place(s, &s->stored[i]);
+  }
+  size_t *heads = KILN_NEW_ARRAY(s->g.arena, size_t, s->max_level + 1); /* per level, a list of index + 1 */
+  size_t *next = KILN_NEW_ARRAY(s->g.arena, size_t, s->stored_count);
+  for (size_t i = s->stored_count; i-- > 0;) {
+    if (s->stored[i].is_cut) continue;
+    next[i] = heads[s->stored[i].level];
+    heads[s->stored[i].level] = i + 1;
+  }
+  for (uint32_t level = s->max_level + 1; level-- > 0;) {
+    for (size_t i = heads[level]; i; i = next[i - 1]) place(s, &s->stored[i - 1]);
+  }
+}
+
+/* --- 4. groups ----------------------------------------------------------------------------------------- */
+
+static int by_number(const void *a, const void *b) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+static int by_level(const void *a, const void *b) {
+  const bucket_t *x = a, *y = b;
+  if (x->level != y->level) return x->level < y->level ? -1 : 1;
+  return by_number(&x->values[0], &y->values[0]);
+}
+
+/* Why a group stands alone: what it waits for, or what kept a neighbour of its level apart. */
+static const char *reason_of(const state_t *s, const bucket_t *bucket) {
+  cut_t why = CUT_NONE;
+  kiln_value_id_t waits_for = 0;
+  for (size_t i = 0; i < s->cone.leaf_count; i++) {
+    kiln_value_id_t leaf = s->cone.leaves[i];
+    if (s->g.cuts[leaf] == CUT_NONE || s->levels[leaf] + 1 != bucket->level) continue;
+    why = s->g.cuts[leaf];
+    waits_for = leaf;
+    break;
+  }
+  const char *name = kiln_graph_value_name(s->g.arena, s->g.graph, waits_for);
+  switch (why) {
+  case CUT_COST:
+    return kiln_arena_printf(s->g.arena, "%s is computed once and stored: repeating it would cost more",
+                             name);
+  case CUT_SIZE:
+    return kiln_arena_printf(s->g.arena, "cut at %s: the kernel would have been too large", name);
+  case CUT_FAMILY:
+    return kiln_arena_printf(s->g.arena, "%s is made by a kernel of another family", name);
+  case CUT_UNFUSED:
+    return "grouping is off";
+  case CUT_NONE:
+    break;
+  }
+  if (bucket->full) return bucket->full;
+  return s->bucket_count > 1 ? "no neighbour has its iteration space" : "";
+}
+
+static void add_stores(const state_t *s, const bucket_t *bucket, const uint32_t *first_output,
+                       const uint32_t *next_output, kiln_group_t *group) {
+  kiln_store_t *stores = KILN_NEW_ARRAY(s->g.arena, kiln_store_t, bucket->buffer_count);
+  for (size_t i = 0; i < bucket->count; i++) {
+    kiln_value_id_t value = bucket->values[i];
+    if (!s->output_uses[value]) stores[group->store_count++] = (kiln_store_t){value, {KILN_BUFFER_TEMP, 0}};
+    for (uint32_t o = first_output[value]; o; o = next_output[o - 1]) {
+      stores[group->store_count++] = (kiln_store_t){value, {KILN_BUFFER_OUTPUT, o - 1}};
+    }
+  }
+  group->stores = stores;
+}
+
+static kiln_group_t make_group(state_t *s, bucket_t *bucket) {
+  qsort(bucket->values, bucket->count, sizeof *bucket->values, by_number);
+  cone_clear(&s->cone);
+  for (size_t i = 0; i < bucket->count; i++) cone_add(&s->cone, bucket->values[i], UINT32_MAX, UINT32_MAX);
+  kiln_arena_t *arena = s->g.arena;
+  uint32_t *nodes = kiln_arena_copy(arena, s->cone.nodes, s->cone.node_count * sizeof *nodes);
+  kiln_value_id_t *inputs = kiln_arena_copy(arena, s->cone.leaves, s->cone.leaf_count * sizeof *inputs);
+  qsort(nodes, s->cone.node_count, sizeof *nodes, by_number);
+  qsort(inputs, s->cone.leaf_count, sizeof *inputs, by_number);
+  const kiln_family_t *family = family_of(&s->g, bucket->mask);
+  return (kiln_group_t){.kind = family ? family->name : "copy",
+                        .nodes = nodes,
+                        .node_count = (uint32_t)s->cone.node_count,
+                        .inputs = inputs,
+                        .input_count = (uint32_t)s->cone.leaf_count,
+                        .members = 1,
+                        .level = bucket->level,
+                        .reason = reason_of(s, bucket)};
+}
+
+static kiln_grouping_t *make_groups(state_t *s) {
+  kiln_arena_t *arena = s->g.arena;
+  const kiln_graph_t *graph = s->g.graph;
+  qsort(s->buckets, s->bucket_count, sizeof *s->buckets, by_level);
+  uint32_t *first_output = KILN_NEW_ARRAY(arena, uint32_t, graph->value_count);
+  uint32_t *next_output = KILN_NEW_ARRAY(arena, uint32_t, graph->output_count);
+  for (uint32_t o = graph->output_count; o-- > 0;) {
+    next_output[o] = first_output[graph->outputs[o]];
+    first_output[graph->outputs[o]] = o + 1;
+  }
+  kiln_group_t *groups = KILN_NEW_ARRAY(arena, kiln_group_t, s->bucket_count);
+  for (size_t i = 0; i < s->bucket_count; i++) {
+    groups[i] = make_group(s, &s->buckets[i]);
+    add_stores(s, &s->buckets[i], first_output, next_output, &groups[i]);
+  }
+  kiln_grouping_t *out = KILN_NEW(arena, kiln_grouping_t);
+  out->groups = groups;
+  out->group_count = (uint32_t)s->bucket_count;
+  return out;
+}
+
+kiln_status_t kiln_group(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_families_t *families,
+                         const kiln_target_t *target, const kiln_options_t *options,
+                         const kiln_grouping_t **out_grouping) {
+  state_t s = {.g = {arena, graph, families, target, options,
+                     KILN_NEW_ARRAY(arena, uint8_t, graph->value_count),
+                     KILN_NEW_ARRAY(arena, bool, graph->node_count),
+                     KILN_NEW_ARRAY(arena, uint64_t, graph->node_count)},
+               .levels = KILN_NEW_ARRAY(arena, uint32_t, graph->value_count),
+               .output_uses = KILN_NEW_ARRAY(arena, uint32_t, graph->value_count),
+               .spaces = kiln_map_create(arena),
+               .open = kiln_map_create(arena)};
+  find_live(&s.g);
+  KILN_TRY(find_families(&s.g));
+  if (options->unfused) {
+    cut_everything(&s.g);
+  } else {
+    cut_by_cost(&s.g);
+    cut_by_size(&s.g);
+  }
+  s.cone = cone_create(&s.g);
+  find_levels(&s);
+  find_stores(&s);
+  place_all(&s);
+  kiln_grouping_t *grouping = make_groups(&s);
+  plan_buffers(&s.g, grouping);
+  *out_grouping = grouping;
+  return NULL;
+}

@@ -1,0 +1,70 @@
+/* passes/grouping.h: what the files of grouping share: which values are cut, and the cones between cuts.
+ *
+ *   cost.c: cuts where work would be done many times over -> cuts.c: cuts where a kernel would be too large
+ *   -> group.c: one kernel per set of stores that fit together -> buffers.c: where the results lie
+ *
+ * A *cut* value is computed once, stored, and read from memory by everything behind it. Everything else is
+ * computed in registers wherever it is needed: the *cone* of a value is every node from which it is computed,
+ * back to cut values and graph inputs. A graph output is stored, but that alone cuts nothing: who goes on
+ * from it recomputes it, in the same kernel at no cost. Inside passes/ only.
+ */
+#ifndef KILN_PASSES_GROUPING_H
+#define KILN_PASSES_GROUPING_H
+
+#include "passes/passes.h"
+
+/* Why a value is stored and read from memory. */
+typedef enum {
+  CUT_NONE,
+  CUT_COST,   /* computing it once saves more than a launch costs */
+  CUT_SIZE,   /* the kernel would have had too many nodes or buffers */
+  CUT_FAMILY, /* no one family accepts both sides */
+  CUT_UNFUSED
+} cut_t;
+
+typedef struct {
+  kiln_arena_t *arena;
+  const kiln_graph_t *graph;
+  const kiln_families_t *families;
+  const kiln_target_t *target;
+  const kiln_options_t *options;
+  uint8_t *cuts;   /* per value: a cut_t */
+  bool *live;      /* per node: some output needs it */
+  uint64_t *masks; /* per node: bit f is set when family f accepts it */
+} grouping_t;
+
+/* Can the value be read from memory? Graph inputs and cut values are. */
+static inline bool is_leaf(const grouping_t *g, kiln_value_id_t value) {
+  return value < g->graph->input_count || g->cuts[value] != CUT_NONE;
+}
+
+/* -- cones
+ * -----------------------------------------------------------------------------------------------------------------
+ */
+typedef struct {
+  const grouping_t *grouping;
+  uint32_t *node_stamps, *value_stamps, stamp; /* an entry equal to stamp is in the cone */
+  uint32_t *nodes;
+  kiln_value_id_t *leaves;
+  size_t node_count, node_capacity, leaf_count, leaf_capacity;
+  kiln_value_id_t *pending; /* values still to be walked from */
+  size_t pending_count, pending_capacity;
+} cone_t;
+
+cone_t cone_create(const grouping_t *grouping);
+void cone_clear(cone_t *cone);
+/* Adds the cone of a value, which is computed even when it is cut (an input is read). False as soon as the
+ * cone has more nodes or leaves than the limits. */
+bool cone_add(cone_t *cone, kiln_value_id_t value, uint32_t node_limit, uint32_t leaf_limit);
+
+/* -- deciding
+ * --------------------------------------------------------------------------------------------------------------
+ */
+/* Number of elements for costs: symbols at their typical values. */
+double typical_elements(const kiln_graph_t *graph, const kiln_type_t *type);
+void cut_by_cost(grouping_t *grouping);
+void cut_by_size(grouping_t *grouping);
+/* Storage, temporaries and slots of a grouping whose groups are final. */
+void plan_buffers(const grouping_t *grouping, kiln_grouping_t *out);
+
+#endif
