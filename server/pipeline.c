@@ -1,0 +1,210 @@
+/* server/pipeline.c: a graph's way to kernel sources and a plan, composed of passes and codegen.
+ *
+ * The one file that sees both; a compile worker runs it for a miss, commands for `kiln opt` and `--local`,
+ * tests and fuzzers directly. Everything lives in the caller's arena. Errors say what was being done when
+ * they happened.
+ */
+#include "server/pipeline.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "ir/canonical.h"
+#include "kiln_fingerprint.h"
+#include "runtime/compile.h"
+
+/* --- from graph to kernels ----------------------------------------------------------------------------- */
+
+kiln_status_t kiln_pipeline_optimize(kiln_arena_t *arena, const kiln_graph_t *graph,
+                                     const kiln_target_t *target, const kiln_options_t *options,
+                                     const kiln_pass_run_t *run, kiln_pipeline_t *out) {
+  *out = (kiln_pipeline_t){0};
+  kiln_status_t status = kiln_graph_verify(arena, graph, &out->constraints);
+  if (status) return kiln_error_note(status, "verifying graph '%s'", graph->name);
+  out->input = kiln_graph_canonicalize(arena, graph);
+  out->hash = kiln_graph_hash(arena, out->input);
+  status = kiln_passes_run(arena, out->input, options, run, &out->optimized, &out->passes);
+  if (status) return kiln_error_note(status, "optimizing graph '%s'", graph->name);
+  kiln_families_t families = kiln_codegen_families();
+  status = kiln_group(arena, out->optimized, &families, target, options, &out->grouping);
+  return kiln_error_note(status, "grouping graph '%s'", graph->name);
+}
+
+kiln_status_t kiln_pipeline_generate(kiln_arena_t *arena, const kiln_graph_t *graph,
+                                     const kiln_target_t *target, const kiln_options_t *options,
+                                     const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run,
+                                     kiln_pipeline_t *out) {
+  KILN_TRY(kiln_pipeline_optimize(arena, graph, target, options, run, out));
+  kiln_codegen_context_t context = {target, options, symbol_class, &out->guards};
+  uint32_t count = out->grouping->group_count;
+  kiln_kernel_source_t *kernels = KILN_NEW_ARRAY(arena, kiln_kernel_source_t, count);
+  for (uint32_t i = 0; i < count; i++) {
+    kiln_status_t status = kiln_codegen_group(arena, out->optimized, out->grouping, i, &context, &kernels[i]);
+    if (status) return kiln_error_note(status, "generating kernel %u of graph '%s'", i, graph->name);
+  }
+  out->kernels = kernels;
+  return NULL;
+}
+
+/* --- the plan ------------------------------------------------------------------------------------------ */
+
+static kiln_plan_tensor_t plan_tensor(kiln_arena_t *arena, const kiln_type_t *type,
+                                      const kiln_layout_t *layout) {
+  kiln_plan_tensor_t tensor = {.type = *type, .align_bytes = layout->align_bytes};
+  if (layout->has_strides) {
+    memcpy(tensor.strides, layout->strides, sizeof tensor.strides);
+  } else {
+    bool dense = kiln_type_strides(arena, type, tensor.strides);
+    assert(dense); /* the verifier refuses types whose sizes leave 64 bits */
+  }
+  return tensor;
+}
+
+static const kiln_plan_tensor_t *plan_inputs(kiln_arena_t *arena, const kiln_graph_t *graph) {
+  kiln_plan_tensor_t *inputs = KILN_NEW_ARRAY(arena, kiln_plan_tensor_t, graph->input_count);
+  for (uint32_t i = 0; i < graph->input_count; i++) {
+    inputs[i] = plan_tensor(arena, &graph->types[i], &graph->input_layouts[i]);
+  }
+  return inputs;
+}
+
+static const kiln_plan_tensor_t *plan_outputs(kiln_arena_t *arena, const kiln_graph_t *graph) {
+  kiln_plan_tensor_t *outputs = KILN_NEW_ARRAY(arena, kiln_plan_tensor_t, graph->output_count);
+  for (uint32_t i = 0; i < graph->output_count; i++) {
+    outputs[i] = plan_tensor(arena, &graph->types[graph->outputs[i]], &graph->output_layouts[i]);
+  }
+  return outputs;
+}
+
+static kiln_dim_t bytes_of(kiln_arena_t *arena, const kiln_type_t *type) {
+  kiln_dim_t bytes, element = kiln_dim_constant((int64_t)kiln_dtype_bytes(type->dtype));
+  bool fits = kiln_type_elements(arena, type, &bytes) && kiln_dim_mul(arena, bytes, element, &bytes);
+  assert(fits); /* as above */
+  return bytes;
+}
+
+/* Per slot the sizes of the temporaries that live in it. */
+static const kiln_plan_slot_t *plan_slots(kiln_arena_t *arena, const kiln_graph_t *graph,
+                                          const kiln_grouping_t *grouping) {
+  kiln_plan_slot_t *slots = KILN_NEW_ARRAY(arena, kiln_plan_slot_t, grouping->slot_count);
+  kiln_dim_t **bytes = KILN_NEW_ARRAY(arena, kiln_dim_t *, grouping->slot_count);
+  for (uint32_t t = 0; t < grouping->temp_count; t++) slots[grouping->temp_slots[t]].count++;
+  for (uint32_t s = 0; s < grouping->slot_count; s++) {
+    bytes[s] = KILN_NEW_ARRAY(arena, kiln_dim_t, slots[s].count);
+    slots[s] = (kiln_plan_slot_t){.bytes = bytes[s], .count = slots[s].count};
+  }
+  for (uint32_t t = 0; t < grouping->temp_count; t++) {
+    *bytes[grouping->temp_slots[t]]++ = bytes_of(arena, &graph->types[grouping->temp_values[t]]);
+  }
+  return slots;
+}
+
+static const kiln_launch_t *plan_launches(kiln_arena_t *arena, const kiln_pipeline_t *pipeline,
+                                          const kiln_digest_t *kernel_keys) {
+  uint32_t count = pipeline->grouping->group_count;
+  kiln_launch_t *launches = KILN_NEW_ARRAY(arena, kiln_launch_t, count);
+  for (uint32_t i = 0; i < count; i++) {
+    const kiln_kernel_source_t *kernel = &pipeline->kernels[i];
+    launches[i] = (kiln_launch_t){.kernel = kernel_keys[i],
+                                  .entry = kernel->entry,
+                                  .shared_bytes = kernel->shared_bytes,
+                                  .slots = kernel->slots,
+                                  .slot_count = kernel->slot_count};
+    memcpy(launches[i].grid, kernel->grid, sizeof kernel->grid);
+    memcpy(launches[i].block, kernel->block, sizeof kernel->block);
+  }
+  return launches;
+}
+
+const kiln_plan_t *kiln_pipeline_plan(kiln_arena_t *arena, const kiln_pipeline_t *pipeline,
+                                      const kiln_digest_t *kernel_keys) {
+  const kiln_graph_t *graph = pipeline->optimized;
+  const kiln_grouping_t *grouping = pipeline->grouping;
+  kiln_plan_t *plan = KILN_NEW(arena, kiln_plan_t);
+  *plan = (kiln_plan_t){
+      .symbol_count = graph->symbol_count,
+      .inputs = plan_inputs(arena, graph),
+      .input_count = graph->input_count,
+      .outputs = plan_outputs(arena, graph),
+      .output_count = graph->output_count,
+      .slots = plan_slots(arena, graph, grouping),
+      .slot_count = grouping->slot_count,
+      .temp_slots = grouping->temp_slots,
+      .temp_count = grouping->temp_count,
+      .launches = plan_launches(arena, pipeline, kernel_keys),
+      .launch_count = grouping->group_count,
+      .constraints = pipeline->constraints.items,
+      .constraint_count = (uint32_t)pipeline->constraints.count,
+      .guards = pipeline->guards.items,
+      .guard_count = (uint32_t)pipeline->guards.count,
+  };
+  return plan;
+}
+
+/* --- keys ---------------------------------------------------------------------------------------------- */
+
+static void hash_number(kiln_hasher_t *hasher, uint64_t number) {
+  uint8_t bytes[8];
+  for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(number >> 8 * i);
+  kiln_hasher_field(hasher, bytes, sizeof bytes);
+}
+
+/* Keys of different kinds differ even where their fields are the same. A server that cannot get these few
+ * bytes cannot name its work either. */
+static kiln_hasher_t *start_key(const char *kind) {
+  kiln_hasher_t *hasher = kiln_hasher_create();
+  assert(hasher);
+  kiln_hasher_field(hasher, kind, strlen(kind));
+  return hasher;
+}
+
+static void hash_text(kiln_hasher_t *hasher, const char *text) {
+  kiln_hasher_field(hasher, text, strlen(text));
+}
+
+static void hash_target(kiln_hasher_t *hasher, const kiln_target_t *target) {
+  hash_text(hasher, target->arch);
+  const uint64_t numbers[] = {target->major,
+                              target->minor,
+                              target->sm_count,
+                              target->shared_bytes_per_block,
+                              target->shared_bytes_per_sm,
+                              target->registers_per_sm,
+                              target->threads_per_sm,
+                              target->l2_bytes,
+                              target->memory_bytes,
+                              target->memory_gb_per_s};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) hash_number(hasher, numbers[i]);
+}
+
+static void hash_options(kiln_hasher_t *hasher, const kiln_options_t *options) {
+  hash_number(hasher, options->excess_precision);
+  hash_number(hasher, options->allow_tf32);
+  hash_number(hasher, options->unfused);
+}
+
+kiln_digest_t kiln_pipeline_plan_key(kiln_arena_t *arena, const kiln_graph_t *canonical,
+                                     const kiln_target_t *target, const kiln_options_t *options,
+                                     const kiln_symbol_class_t *symbol_class, const char *compiler_identity) {
+  kiln_digest_t graph = kiln_graph_hash(arena, canonical);
+  kiln_hasher_t *hasher = start_key("plan");
+  hash_text(hasher, KILN_FINGERPRINT);
+  kiln_hasher_field(hasher, graph.bytes, sizeof graph.bytes);
+  hash_target(hasher, target);
+  hash_options(hasher, options);
+  for (uint32_t i = 0; i < canonical->symbol_count; i++)
+    hash_number(hasher, (uint64_t)symbol_class->multiple[i]);
+  hash_number(hasher, symbol_class->wide);
+  hash_text(hasher, compiler_identity);
+  return kiln_hasher_finish(hasher);
+}
+
+kiln_digest_t kiln_pipeline_kernel_key(const char *source, const kiln_target_t *target,
+                                       const char *compiler_identity) {
+  kiln_hasher_t *hasher = start_key("kernel");
+  hash_text(hasher, source);
+  hash_target(hasher, target);
+  hash_text(hasher, compiler_identity);
+  hash_text(hasher, kiln_compiler_options());
+  return kiln_hasher_finish(hasher);
+}
