@@ -25,7 +25,9 @@ static kiln_status_t fill_table(const kiln_library_t *library, const kiln_import
 
 kiln_status_t kiln_library_open(const char *name, const kiln_import_t *imports, size_t import_count,
                                 void *table, kiln_library_t *out_library) {
-  kiln_library_t library = {.handle = dlopen(name, RTLD_NOW | RTLD_LOCAL)};
+  /* Neither NVRTC nor a driver can be taken out of a process cleanly: they leave threads, exit handlers and
+   * the memory of their own C++ runtime behind. So a library that was opened stays, closed or not. */
+  kiln_library_t library = {.handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)};
   if (!library.handle) return kiln_error(KILN_UNAVAILABLE, "cannot open a library: %s", dlerror());
   library.path = resolved_path(library.handle, name);
   kiln_status_t status = fill_table(&library, imports, import_count, table);
