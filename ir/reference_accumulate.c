@@ -34,10 +34,10 @@ bool kiln_ref_sum_is_exact(kiln_dtype_t dtype, int quantum, long double magnitud
          magnitudes <= (long double)kiln_ref_largest(dtype);
 }
 
-void kiln_ref_sum_add(kiln_ref_sum_t *sum, double value, double error) {
-  int quantum = kiln_ref_quantum(value);
+void kiln_ref_sum_add(kiln_ref_sum_t *sum, long double value, double error) {
+  int quantum = kiln_ref_quantum((double)value);
   sum->total += value;
-  if (isfinite(value)) sum->magnitudes += fabsl((long double)value);
+  if (isfinite(value)) sum->magnitudes += fabsl(value);
   sum->carried += error;
   sum->count++;
   if (quantum < sum->quantum) sum->quantum = quantum;
@@ -68,6 +68,7 @@ double kiln_ref_mean(const kiln_ref_sum_t *sum, kiln_dtype_t dtype, long double 
   double count = (double)sum->count;
   if (!kiln_ref_sum_exact(sum, dtype)) {
     *out_mean = sum->total / count;
+    if (!isfinite(sum->total)) return kiln_ref_sum_error(sum, dtype);
     return kiln_ref_sum_error(sum, dtype) / count + kiln_ref_epsilon(dtype) * (double)fabsl(*out_mean);
   }
   *out_mean = (double)sum->total / count; /* one division in double, so that f64 rounds once */
@@ -75,9 +76,10 @@ double kiln_ref_mean(const kiln_ref_sum_t *sum, kiln_dtype_t dtype, long double 
   return count_is_exact ? 0 : 2 * kiln_ref_epsilon(dtype) * (double)fabsl(*out_mean);
 }
 
-double kiln_ref_sigmoid_of(kiln_dtype_t dtype, double value, double error, double *out_sigmoid) {
-  double centre = kiln_ref_sigmoid(value);
+double kiln_ref_sigmoid_of(kiln_dtype_t dtype, long double value, double error, long double *out_sigmoid) {
+  long double centre = kiln_ref_wide_sigmoid(value);
   *out_sigmoid = centre;
-  double carried = fmax(centre - kiln_ref_sigmoid(value - error), kiln_ref_sigmoid(value + error) - centre);
-  return carried + 8 * kiln_ref_ulp(dtype, centre);
+  long double below = centre - kiln_ref_wide_sigmoid(value - error);
+  long double above = kiln_ref_wide_sigmoid(value + error) - centre;
+  return (double)fmaxl(below, above) + 8 * kiln_ref_ulp(dtype, (double)centre);
 }

@@ -167,9 +167,7 @@ static void contract_real(const contraction_t *c, int64_t column, int64_t to) {
   }
   if (has_relu(c) && value < 0) value = 0;
   if (c->node->op == KILN_OP_gemm_rcr_bias_sigmoid) {
-    double sigmoid;
-    error = kiln_ref_sigmoid_of(c->dtype, (double)value, error, &sigmoid);
-    value = sigmoid;
+    error = kiln_ref_sigmoid_of(c->dtype, value, error, &value);
   }
   kiln_ref_settle(c->run, c->result, to, value,
                   isfinite(value) || isinf(error) ? error + KILN_REF_ANY_FORM : 0);

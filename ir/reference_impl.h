@@ -97,7 +97,8 @@ typedef struct {
 #define KILN_REF_EMPTY_SUM ((kiln_ref_sum_t){.quantum = INT_MAX})
 
 double kiln_ref_error(kiln_dtype_t dtype, double bound); /* a bound as an error of the number alone */
-void kiln_ref_sum_add(kiln_ref_sum_t *sum, double value, double error);
+/* Whether the sum is exact is known only when all values are doubles. */
+void kiln_ref_sum_add(kiln_ref_sum_t *sum, long double value, double error);
 /* How far a tree-shaped sum in the arithmetic type may be from total; 0 when all orders are exact. */
 double kiln_ref_sum_error(const kiln_ref_sum_t *sum, kiln_dtype_t dtype);
 double kiln_ref_squares_error(const kiln_ref_sum_t *squares, kiln_dtype_t dtype); /* of rounded differences */
@@ -114,10 +115,11 @@ bool kiln_ref_sum_is_exact(kiln_dtype_t dtype, int quantum, long double magnitud
 double kiln_ref_tree_depth(int64_t count);
 
 /* The sigmoid of a value that may be off by error, and how far that may be off. */
-double kiln_ref_sigmoid_of(kiln_dtype_t dtype, double value, double error, double *out_sigmoid);
+double kiln_ref_sigmoid_of(kiln_dtype_t dtype, long double value, double error, long double *out_sigmoid);
 
 /* -- the reference columns of ops.def
  * ------------------------------------------------------------------------------ */
+long double kiln_ref_wide_sigmoid(long double a);
 double kiln_ref_sigmoid(double a);
 double kiln_ref_silu(double a);
 double kiln_ref_gelu(double a, const kiln_node_t *node);

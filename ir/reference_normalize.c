@@ -130,7 +130,7 @@ static moments_t moments_of(const row_t *row, double eps) {
       m.mean_error += kiln_ref_epsilon(row->dtype) * (double)fabsl(m.mean);
   }
   for (int64_t i = 0; i < row->count; i++) {
-    kiln_ref_sum_add(&squares, (double)((row->x[i] - m.mean) * (row->x[i] - m.mean)), 0);
+    kiln_ref_sum_add(&squares, (row->x[i] - m.mean) * (row->x[i] - m.mean), 0);
     m.mean_carried += row->e[i] / (double)row->count;
   }
   if (!centred) m.mean_carried = 0;
@@ -171,11 +171,12 @@ static void normalize_row(const row_t *row) {
   moments_t m = moments_of(row, eps ? eps->real : 1e-5);
   for (int64_t i = 0; i < row->count; i++) {
     long double value;
-    double error = affine(row, &m, i, gamma, beta, &value), gate;
+    double error = affine(row, &m, i, gamma, beta, &value);
     if (node->op == KILN_OP_layernorm_sigmoid_mul) {
-      double gate_error = kiln_ref_sigmoid_of(row->dtype, (double)value, error, &gate);
-      value = (long double)row->x[i] * gate;
-      error = fabs(row->x[i]) * gate_error + row->e[i] * (gate + gate_error) +
+      long double gate;
+      double gate_error = kiln_ref_sigmoid_of(row->dtype, value, error, &gate);
+      value = row->x[i] * gate;
+      error = fabs(row->x[i]) * gate_error + row->e[i] * ((double)gate + gate_error) +
               kiln_ref_epsilon(row->dtype) * (double)fabsl(value);
     }
     if (m.undecided)

@@ -72,7 +72,7 @@ static void reduce_var(reduction_t *r, int64_t to) {
   for (int64_t i = 0; i < r->count; i++, kiln_walk_next(&r->terms)) {
     kiln_ref_scalar_t x = term(r);
     double distance = (double)(x.real - mean), error = kiln_ref_error(r->dtype, x.bound);
-    kiln_ref_sum_add(&squares, (double)((x.real - mean) * (x.real - mean)), 0);
+    kiln_ref_sum_add(&squares, (x.real - mean) * (x.real - mean), 0);
     carried += (2 * fabs(distance) + error) * error;
   }
   double error =

@@ -236,7 +236,8 @@ kiln_ref_scalar_t kiln_ref_number(const kiln_number_t *number, kiln_dtype_t dtyp
 
 /* -- the reference columns of ops.def ------------------------------------------------------------------- */
 
-double kiln_ref_sigmoid(double a) { return (double)(1 / (1 + expl(-(long double)a))); }
+long double kiln_ref_wide_sigmoid(long double a) { return 1 / (1 + expl(-a)); }
+double kiln_ref_sigmoid(double a) { return (double)kiln_ref_wide_sigmoid(a); }
 double kiln_ref_silu(double a) { return (double)(a / (1 + expl(-(long double)a))); }
 
 /* a/2 * (1 + tanh(u)) is a * sigmoid(2u); written so, it loses nothing where tanh is near -1. */

@@ -256,28 +256,29 @@ kiln_status_t kiln_ref_creation(const kiln_ref_call_t *call) {
 
 /* -- indexing ------------------------------------------------------------------------------------------- */
 
-/* The index at a position, clamped as kernels clamp it. */
+/* The index at a position, clamped as kernels clamp it. The verifier's constraints keep size above 0. */
 static int64_t index_at(const kiln_ref_value_t *indices, int64_t at, int64_t size) {
   int64_t index = kiln_ref_read_integer(&indices->tensor, at);
   return index < 0 ? 0 : index >= size ? size - 1 : index;
 }
 
-static void gather(const kiln_ref_call_t *call, const kiln_ref_value_t *table,
-                   const kiln_ref_value_t *indices, uint32_t dim) {
-  int64_t strides[KILN_MAX_RANK], size = table->tensor.rank ? table->tensor.sizes[dim] : 1;
+static void gather(const kiln_ref_call_t *call) {
+  const kiln_ref_value_t *table = kiln_ref_operand(call, 0), *indices = kiln_ref_operand(call, 1);
+  uint32_t dim = axis_of(kiln_node_int(call->node, KILN_ATTR_dim, 0), table->tensor.rank);
+  int64_t strides[KILN_MAX_RANK];
   kiln_walk_row_major(table->tensor.rank, table->tensor.sizes, strides);
   kiln_walk_t walk = {0};
   for (uint32_t axis = 0; axis < indices->tensor.rank; axis++)
     kiln_walk_axis(&walk, indices->tensor.sizes[axis], axis == dim ? 0 : strides[axis], 0);
   for (int64_t i = 0; i < indices->elements; i++, kiln_walk_next(&walk)) {
-    int64_t index = index_at(indices, i, size), step = table->tensor.rank ? strides[dim] : 0;
-    move_element(call->run, table, walk.at[0] + index * step, call->results, i);
+    int64_t index = index_at(indices, i, table->tensor.sizes[dim]);
+    move_element(call->run, table, walk.at[0] + index * strides[dim], call->results, i);
     if (kiln_ref_bound(indices, i)) kiln_ref_set_bound(call->run, call->results, i, INFINITY);
   }
 }
 
-static void embedding(const kiln_ref_call_t *call, const kiln_ref_value_t *table,
-                      const kiln_ref_value_t *indices) {
+static void embedding(const kiln_ref_call_t *call) {
+  const kiln_ref_value_t *table = kiln_ref_operand(call, 0), *indices = kiln_ref_operand(call, 1);
   int64_t rows = table->tensor.sizes[0], width = rows ? table->elements / rows : 0;
   for (int64_t i = 0; i < call->results->elements; i++) {
     int64_t row = index_at(indices, i / width, rows);
@@ -287,14 +288,9 @@ static void embedding(const kiln_ref_call_t *call, const kiln_ref_value_t *table
 }
 
 kiln_status_t kiln_ref_indexing(const kiln_ref_call_t *call) {
-  const kiln_ref_value_t *table = kiln_ref_operand(call, 0), *indices = kiln_ref_operand(call, 1);
-  bool is_gather = call->node->op == KILN_OP_gather;
-  uint32_t dim = is_gather ? axis_of(kiln_node_int(call->node, KILN_ATTR_dim, 0), table->tensor.rank) : 0;
-  if (call->results->elements && table->tensor.rank && !table->tensor.sizes[dim])
-    return kiln_error(KILN_INVALID_ARGUMENT, "an index into an axis of size 0");
-  if (is_gather)
-    gather(call, table, indices, dim);
+  if (call->node->op == KILN_OP_gather)
+    gather(call);
   else
-    embedding(call, table, indices);
+    embedding(call);
   return NULL;
 }
