@@ -1,0 +1,187 @@
+/* client/cli_local.c: a graph compiled, and run, in this process; see cli_local.h.
+ *
+ *   pipeline -> one NVRTC compile per distinct kernel -> plan -> device -> outputs
+ */
+#include "client/cli_local.h"
+
+#include "base/clock.h"
+#include "base/map.h"
+#include <string.h>
+
+/* -- compiling ------------------------------------------------------------------------------------------ */
+
+static void destroy_compiler(void *compiler) { kiln_compiler_destroy(compiler); }
+static void destroy_device(void *device) { kiln_device_destroy(device); }
+
+kiln_status_t kiln_cli_open_compiler(kiln_cli_t *cli, kiln_compiler_t **out_compiler) {
+  KILN_TRY(kiln_compiler_create(NULL, out_compiler));
+  kiln_arena_defer(cli->arena, destroy_compiler, *out_compiler);
+  return NULL;
+}
+
+/* The largest of 16, 8, 4, 2, 1 that divides the value. */
+static int64_t multiple_of(int64_t value) {
+  int64_t multiple = 16;
+  while (value % multiple) multiple /= 2;
+  return multiple;
+}
+
+static bool passes_32_bits(const kiln_type_t *type, const int64_t *symbols) {
+  int64_t sizes[KILN_MAX_RANK], elements = 1;
+  kiln_status_t status = kiln_type_sizes(type, symbols, sizes);
+  bool wide = status != NULL;
+  kiln_status_free(status);
+  for (uint32_t d = 0; !wide && d < type->rank; d++)
+    wide = __builtin_mul_overflow(elements, sizes[d], &elements);
+  return wide || elements > INT32_MAX;
+}
+
+static kiln_symbol_class_t symbol_class_of(const kiln_graph_t *graph, const int64_t *symbols) {
+  kiln_symbol_class_t class = {0};
+  for (uint32_t s = 0; s < KILN_MAX_SYMBOLS; s++)
+    class.multiple[s] = symbols && s < graph->symbol_count ? multiple_of(symbols[s]) : 1;
+  for (uint32_t v = 0; (symbols || !graph->symbol_count) && !class.wide && v < graph->value_count; v++)
+    class.wide = passes_32_bits(&graph->types[v], symbols);
+  return class;
+}
+
+/* Compiles each distinct kernel once. Kernels with one key share an artifact. */
+static kiln_status_t compile_kernels(kiln_cli_t *cli, kiln_compiler_t *compiler, const kiln_target_t *target,
+                                     kiln_image_kind_t kind, kiln_cli_compiled_t *compiled) {
+  uint32_t count = compiled->pipeline.grouping->group_count;
+  kiln_digest_t *keys = KILN_NEW_ARRAY(cli->arena, kiln_digest_t, count);
+  kiln_kernel_artifact_t *artifacts = KILN_NEW_ARRAY(cli->arena, kiln_kernel_artifact_t, count);
+  kiln_map_t *launch_of_key = kiln_map_create(cli->arena);
+  for (uint32_t i = 0; i < count; i++) {
+    const kiln_kernel_source_t *kernel = &compiled->pipeline.kernels[i];
+    bool is_new;
+    keys[i] = kiln_pipeline_kernel_key(kernel->source, target, kiln_compiler_identity(compiler));
+    uint64_t *first = kiln_map_put(launch_of_key, &keys[i], sizeof keys[i], &is_new);
+    if (is_new) {
+      kiln_cli_progress("compiling kernel %u of %u", i + 1, count);
+      *first = i;
+      compiled->distinct_kernels++;
+      KILN_TRY(kiln_compiler_compile(compiler, cli->arena, kernel->source, kernel->entry, target, kind,
+                                     &artifacts[i]));
+    }
+    artifacts[i] = artifacts[*first];
+  }
+  compiled->kernel_keys = keys;
+  compiled->artifacts = artifacts;
+  return NULL;
+}
+
+kiln_status_t kiln_cli_compile_local(kiln_cli_t *cli, kiln_compiler_t *compiler, const kiln_graph_t *graph,
+                                     const int64_t *symbols, const kiln_target_t *target,
+                                     kiln_image_kind_t kind, kiln_cli_compiled_t *out) {
+  kiln_options_t options = {0};
+  uint64_t started_ns = kiln_clock_monotonic_ns();
+  *out = (kiln_cli_compiled_t){.symbol_class = symbol_class_of(graph, symbols)};
+  KILN_TRY(
+      kiln_pipeline_generate(cli->arena, graph, target, &options, &out->symbol_class, NULL, &out->pipeline));
+  out->key = kiln_pipeline_plan_key(cli->arena, out->pipeline.input, target, &options, &out->symbol_class,
+                                    kiln_compiler_identity(compiler));
+  uint64_t planned_ns = kiln_clock_monotonic_ns();
+  KILN_TRY(compile_kernels(cli, compiler, target, kind, out));
+  out->plan = kiln_pipeline_plan(cli->arena, &out->pipeline, out->kernel_keys);
+  out->plan_ns = planned_ns - started_ns;
+  out->compile_ns = kiln_clock_monotonic_ns() - planned_ns;
+  return NULL;
+}
+
+/* -- running -------------------------------------------------------------------------------------------- */
+
+kiln_status_t kiln_cli_open_device(kiln_cli_t *cli, kiln_device_t **out_device) {
+  const char *text = kiln_cli_value(cli, "--device");
+  kiln_device_spec_t spec;
+  KILN_TRY(kiln_device_spec_parse(text ? text : "auto", &spec));
+  KILN_TRY(kiln_device_create(&spec, out_device));
+  kiln_arena_defer(cli->arena, destroy_device, *out_device);
+  const kiln_device_info_t *info = kiln_device_info(*out_device);
+  if (spec.kind == KILN_DEVICE_AUTO && info->emulated)
+    fprintf(stderr, "kiln: no GPU was found: running on the emulated device (%s)\n", info->name);
+  return NULL;
+}
+
+static kiln_status_t upload_form(kiln_arena_t *arena, const kiln_graph_t *graph,
+                                 const kiln_cli_values_t *values, kiln_host_span_t *inputs) {
+  for (uint32_t i = 0; i < graph->input_count; i++) {
+    kiln_cli_bytes_t bytes;
+    KILN_TRY(kiln_cli_input_storage(arena, graph, i, values, &bytes));
+    inputs[i] = (kiln_host_span_t){bytes.data, bytes.size_bytes};
+  }
+  return NULL;
+}
+
+/* Logical outputs, and the storage behind them. */
+static kiln_status_t prepare_outputs(kiln_arena_t *arena, const kiln_graph_t *graph, const int64_t *symbols,
+                                     kiln_tensor_t *outputs, kiln_host_span_t *spans) {
+  for (uint32_t i = 0; i < graph->output_count; i++) {
+    kiln_cli_bytes_t bytes;
+    KILN_TRY(kiln_cli_output_storage(arena, graph, i, symbols, &outputs[i], &bytes));
+    spans[i] = (kiln_host_span_t){bytes.data, bytes.size_bytes};
+  }
+  return NULL;
+}
+
+static void keep_fastest(kiln_cli_execution_t *best, const kiln_execution_timings_t *timings, bool is_first) {
+  uint64_t total_ns = timings->upload_ns + timings->launch_ns + timings->download_ns;
+  if (!is_first && total_ns >= best->upload_ns + best->launch_ns + best->download_ns) return;
+  best->upload_ns = timings->upload_ns;
+  best->launch_ns = timings->launch_ns;
+  best->download_ns = timings->download_ns;
+  best->launches = timings->launches;
+  best->realigned = timings->realigned;
+}
+
+static kiln_status_t read_counters(kiln_cli_t *cli, kiln_device_t *device, kiln_cli_execution_t *out) {
+  kiln_buffer_t json;
+  kiln_buffer_init(&json);
+  kiln_status_t status = kiln_device_counters(device, &json);
+  if (!status && json.failed) status = kiln_error(KILN_OUT_OF_MEMORY, "no memory for the counters");
+  if (!status) out->counters = kiln_arena_strdup(cli->arena, kiln_buffer_text(&json));
+  kiln_buffer_deinit(&json);
+  return status;
+}
+
+/* Counts the last execution only. */
+static kiln_status_t execute(kiln_cli_t *cli, kiln_device_t *device, const kiln_cli_compiled_t *compiled,
+                             const kiln_graph_t *graph, const kiln_cli_values_t *values,
+                             const kiln_cli_run_t *run, kiln_cli_execution_t *out) {
+  kiln_executable_t *executable; /* goes with the device */
+  kiln_host_span_t *inputs = KILN_NEW_ARRAY(cli->arena, kiln_host_span_t, graph->input_count);
+  kiln_host_span_t *spans = KILN_NEW_ARRAY(cli->arena, kiln_host_span_t, graph->output_count);
+  out->outputs = KILN_NEW_ARRAY(cli->arena, kiln_tensor_t, graph->output_count);
+  KILN_TRY(kiln_device_load(device, compiled->plan, compiled->artifacts, &executable));
+  KILN_TRY(upload_form(cli->arena, graph, values, inputs));
+  KILN_TRY(prepare_outputs(cli->arena, graph, values->symbols, out->outputs, spans));
+  for (int64_t i = 0; i < run->repeat; i++) {
+    kiln_execution_timings_t timings;
+    kiln_cli_progress("execution %lld of %lld", (long long)i + 1, (long long)run->repeat);
+    if (run->counters && i + 1 == run->repeat) KILN_TRY(kiln_device_count(device, true));
+    KILN_TRY(kiln_device_execute(device, executable, values->symbols, inputs, spans, &timings));
+    keep_fastest(out, &timings, !i);
+  }
+  for (uint32_t i = 0; i < graph->output_count; i++)
+    KILN_TRY(kiln_cli_read_storage(graph, i, values->symbols, spans[i].data, &out->outputs[i]));
+  return run->counters ? read_counters(cli, device, out) : NULL;
+}
+
+kiln_status_t kiln_cli_run_local(kiln_cli_t *cli, const kiln_graph_t *graph, const kiln_cli_values_t *values,
+                                 const kiln_cli_run_t *run, kiln_cli_execution_t *out) {
+  kiln_device_t *device;
+  kiln_compiler_t *compiler;
+  kiln_cli_compiled_t compiled;
+  KILN_TRY(kiln_cli_open_device(cli, &device));
+  KILN_TRY(kiln_cli_open_compiler(cli, &compiler));
+  const kiln_device_info_t *info = kiln_device_info(device);
+  KILN_TRY(kiln_cli_compile_local(cli, compiler, graph, values->symbols, &info->target, info->image_kind,
+                                  &compiled));
+  *out = (kiln_cli_execution_t){.cache = "compiled",
+                                .device = kiln_arena_strdup(cli->arena, info->name),
+                                .kernels_compiled = compiled.distinct_kernels,
+                                .plan_ns = compiled.plan_ns,
+                                .compile_ns = compiled.compile_ns};
+  kiln_digest_hex(&compiled.key, out->key);
+  return execute(cli, device, &compiled, graph, values, run, out);
+}
