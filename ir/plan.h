@@ -66,6 +66,12 @@ typedef struct {
   uint32_t count;
 } kiln_plan_slot_t;
 
+/* Data that kernels read, uploaded when the plan is loaded. */
+typedef struct {
+  const void *data;
+  size_t size;
+} kiln_plan_constant_t;
+
 /* What the kernels rely on beyond the graph: the plan fits an execution only when all hold. */
 typedef struct {
   enum { KILN_GUARD_MULTIPLE, KILN_GUARD_BELOW } kind; /* dim is a multiple of bound; dim < bound */
@@ -82,10 +88,7 @@ typedef struct {
   uint32_t slot_count, temp_count;
   const kiln_launch_t *launches;
   uint32_t launch_count;
-  struct {
-    const void *data;
-    size_t size;
-  } const *constants;
+  const kiln_plan_constant_t *constants;
   uint32_t constant_count;
   const kiln_constraint_t *constraints;
   uint32_t constraint_count;
