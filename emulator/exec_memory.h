@@ -1,0 +1,28 @@
+/* emulator/exec_memory.h: one memory request of a warp, shared by loads, stores, atomics, asynchronous copies
+ * and ldmatrix. Called by exec_*.c. Thread: the worker that owns the warp's block. */
+#ifndef KILN_EMULATOR_EXEC_MEMORY_H
+#define KILN_EMULATOR_EXEC_MEMORY_H
+
+#include "emulator/machine.h"
+
+typedef struct {
+  uint64_t addresses[32];
+  unsigned char *pointers[32]; /* of the active lanes */
+  emu_space_t space;
+  bool write;
+} emu_request_t;
+
+/* Resolves, checks and counts the access of i->bytes * i->vector bytes per lane at the addresses in the frame
+ * vector `operand` (i->width bytes each) plus i->offset; false after a fault. */
+bool emu_request(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, bool write,
+                 emu_request_t *out_request);
+
+/* Where one lane's bytes are, or NULL when the access is out of bounds or misaligned; a generic *space is
+ * resolved. */
+unsigned char *emu_lane_memory(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, uint64_t address,
+                               uint32_t bytes, emu_space_t *space);
+/* Faults with the reason why emu_lane_memory gave NULL. */
+const emu_inst_t *emu_bad_access(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, uint64_t address,
+                                 emu_space_t space, uint32_t bytes, bool write);
+
+#endif

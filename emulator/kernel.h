@@ -1,0 +1,150 @@
+/* emulator/kernel.h: what a PTX module becomes when it is loaded: kernels of decoded instructions, and
+ * variables.
+ *
+ * Made by ptx_module.c from text, once, at cuModuleLoadData; immutable afterwards, apart from the addresses
+ * of module variables, which are fixed before any kernel is decoded. Everything lives in the module's arena.
+ */
+#ifndef KILN_EMULATOR_KERNEL_H
+#define KILN_EMULATOR_KERNEL_H
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/map.h"
+
+typedef struct emu_inst emu_inst_t;
+typedef struct emu_warp emu_warp_t;
+typedef struct emu_block emu_block_t;
+typedef struct emu_launch emu_launch_t;
+typedef struct emu_worker emu_worker_t;
+
+/* Runs one instruction for the lanes of w->mask; returns the next one, or NULL to leave the warp's run loop.
+ */
+typedef const emu_inst_t *(*emu_exec_t)(emu_warp_t *w, const emu_inst_t *i);
+
+typedef enum {
+  EMU_CLASS_NONE, /* pseudo instructions and helpers that no GPU would run */
+  EMU_CLASS_INTEGER,
+  EMU_CLASS_F32,
+  EMU_CLASS_F64,
+  EMU_CLASS_HALF,
+  EMU_CLASS_CONVERSION,
+  EMU_CLASS_SPECIAL,
+  EMU_CLASS_MEMORY,
+  EMU_CLASS_CONTROL,
+  EMU_CLASS_TENSOR,
+  EMU_CLASS_COUNT
+} emu_class_t;
+
+typedef enum {
+  EMU_SPACE_GENERIC,
+  EMU_SPACE_GLOBAL,
+  EMU_SPACE_SHARED,
+  EMU_SPACE_LOCAL,
+  EMU_SPACE_PARAM
+} emu_space_t;
+
+/* Where generic addresses of shared and local memory lie: above every host address. */
+#define EMU_SHARED_WINDOW (1ull << 48)
+#define EMU_LOCAL_WINDOW (1ull << 49)
+#define EMU_WINDOW_BYTES (1ull << 32)
+
+typedef enum { EMU_ROUND_NEAREST, EMU_ROUND_ZERO, EMU_ROUND_DOWN, EMU_ROUND_UP } emu_rounding_t;
+
+#define EMU_INLINE_ARGS 6
+
+struct emu_inst {
+  emu_exec_t fn;                 /* what the run loop calls */
+  emu_exec_t base;               /* what a guard calls */
+  emu_exec_t inner;              /* what a rounding mode calls */
+  uint32_t arg[EMU_INLINE_ARGS]; /* frame offsets, results first */
+  const uint32_t *args;          /* all of them, where there are more */
+  uint32_t arg_count;
+  uint32_t guard;   /* frame offset of the predicate, where guarded */
+  uint32_t line;    /* of the PTX text */
+  uint32_t target;  /* branch: program counter; leader: index of its basic block; memory: index of its site */
+  int64_t offset;   /* memory: added to the address; elsewhere an immediate */
+  uint8_t class;    /* emu_class_t */
+  int8_t guarded;   /* 0, 1 for @p, -1 for @!p */
+  uint8_t rounding; /* emu_rounding_t */
+  bool flush;       /* .ftz */
+  bool saturate;    /* .sat that the handler does itself */
+  bool clamp;       /* .sat of a float result, done after the handler */
+  uint8_t space;    /* emu_space_t */
+  uint8_t bytes;    /* memory: of one element */
+  uint8_t vector;   /* memory: elements */
+  uint8_t width;    /* lane bytes of the registers involved */
+  uint8_t kind;     /* meaning is the handler's */
+  uint8_t mode;     /* meaning is the handler's */
+  bool is_signed;
+  bool strong; /* volatile, relaxed, acquire: may wait for another block */
+};
+
+/* A basic block: what entering it once means for the counters. */
+typedef struct {
+  uint32_t first; /* program counter of its leader */
+  uint32_t instructions;
+  uint32_t of_class[EMU_CLASS_COUNT];
+} emu_basic_block_t;
+
+typedef struct {
+  const char *name;
+  uint32_t offset, bytes, align;
+} emu_param_t;
+
+/* A constant operand: every lane of its frame vector holds `bits`. */
+typedef struct {
+  uint32_t offset;
+  uint32_t width; /* 4 or 8; 0 for a predicate mask */
+  uint64_t bits;
+} emu_constant_t;
+
+/* Special registers; a kernel has frame vectors for those that it reads. */
+#define EMU_SPECIALS(X)                                                                                      \
+  X(TID_X, "%tid.x")                                                                                         \
+  X(TID_Y, "%tid.y") X(TID_Z, "%tid.z") X(NTID_X, "%ntid.x") X(NTID_Y, "%ntid.y") X(NTID_Z, "%ntid.z")       \
+      X(CTAID_X, "%ctaid.x") X(CTAID_Y, "%ctaid.y") X(CTAID_Z, "%ctaid.z") X(NCTAID_X, "%nctaid.x")          \
+          X(NCTAID_Y, "%nctaid.y") X(NCTAID_Z, "%nctaid.z") X(LANEID, "%laneid") X(WARPID, "%warpid")        \
+              X(NWARPID, "%nwarpid") X(SMID, "%smid") X(NSMID, "%nsmid") X(GRIDID, "%gridid")                \
+                  X(LANEMASK_EQ, "%lanemask_eq") X(LANEMASK_LE, "%lanemask_le")                              \
+                      X(LANEMASK_LT, "%lanemask_lt") X(LANEMASK_GE, "%lanemask_ge")                          \
+                          X(LANEMASK_GT, "%lanemask_gt") X(DYNAMIC_SMEM_SIZE, "%dynamic_smem_size")          \
+                              X(TOTAL_SMEM_SIZE, "%total_smem_size") X(CLUSTERID_X, "%clusterid.x")          \
+                                  X(NCLUSTERID_X, "%nclusterid.x") X(CLUSTER_CTARANK, "%cluster_ctarank")    \
+                                      X(CLUSTER_NCTARANK, "%cluster_nctarank")                               \
+                                          X(CLUSTER_CTAID_X, "%cluster_ctaid.x")                             \
+                                              X(CLUSTER_NCTAID_X, "%cluster_nctaid.x")
+
+typedef enum {
+#define EMU_SPECIAL(name, text) EMU_SPECIAL_##name,
+  EMU_SPECIALS(EMU_SPECIAL)
+#undef EMU_SPECIAL
+      EMU_SPECIAL_COUNT
+} emu_special_t;
+
+typedef struct {
+  const char *name;
+  emu_inst_t *code;
+  uint32_t code_count;
+  emu_basic_block_t *blocks;
+  uint32_t block_count;
+  emu_constant_t *constants;
+  uint32_t constant_count;
+  uint32_t special_offset[EMU_SPECIAL_COUNT]; /* 0: not read */
+  uint32_t frame_bytes;
+  emu_param_t *params;
+  uint32_t param_count, param_bytes;
+  uint32_t shared_bytes; /* static */
+  uint32_t local_bytes;  /* per thread */
+  uint32_t site_count;   /* memory instructions */
+  uint32_t max_threads;  /* .maxntid, else 1024 */
+  uint32_t register_estimate;
+  bool may_wait; /* has strong loads or atomics with results */
+} emu_kernel_t;
+
+/* A module-scope variable in global or constant memory. */
+typedef struct {
+  const char *name;
+  uint64_t address, bytes;
+} emu_variable_t;
+
+#endif

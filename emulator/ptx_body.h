@@ -1,0 +1,136 @@
+/* emulator/ptx_body.h: the builder of one kernel: its symbols, frame, constants and growing code; its
+ * statements' operands.
+ *
+ * ptx_body.c reads a body's statements and operands with it, the ptx_decode*.c files turn instructions into
+ * emu_inst_t with it. Lives as long as one kernel is being read. Thread: the loading one.
+ */
+#ifndef KILN_EMULATOR_PTX_BODY_H
+#define KILN_EMULATOR_PTX_BODY_H
+
+#include "emulator/ptx.h"
+
+#define EMU_MAX_PARTS 20
+#define EMU_MAX_OPERANDS 12
+#define EMU_MAX_VECTOR 16
+
+typedef enum {
+  EMU_OPERAND_NONE,      /* "_" */
+  EMU_OPERAND_REGISTER,  /* offset, type */
+  EMU_OPERAND_IMMEDIATE, /* bits; float_bytes when written as a float */
+  EMU_OPERAND_ADDRESS,   /* of a variable: bits, space */
+  EMU_OPERAND_SPECIAL,   /* a special register: bits is its index, or EMU_SPECIAL_COUNT + n for the clocks */
+  EMU_OPERAND_NAME,      /* a label or function: text */
+  EMU_OPERAND_VECTOR,    /* {a, b, ...}: elements */
+  EMU_OPERAND_MEMORY,    /* [base + offset]: elements[0] is the base, bits the offset */
+  EMU_OPERAND_LIST,      /* (a, b): elements */
+} emu_operand_kind_t;
+
+typedef struct emu_operand emu_operand_t;
+struct emu_operand {
+  emu_operand_kind_t kind;
+  bool negated; /* !p */
+  uint8_t float_bytes;
+  emu_type_t type;
+  uint32_t offset;
+  uint64_t bits;
+  emu_space_t space;
+  bool dynamic_shared; /* the address is relative to the end of static shared memory */
+  const char *text;
+  emu_operand_t *elements;
+  uint32_t element_count;
+  emu_operand_t *second; /* of "p|q" */
+};
+
+/* One instruction as written. */
+typedef struct {
+  const char *parts[EMU_MAX_PARTS]; /* "ld", "global", "f32" */
+  uint32_t part_count;
+  emu_operand_t operands[EMU_MAX_OPERANDS];
+  uint32_t operand_count;
+  int8_t guarded;
+  uint32_t guard;
+  uint32_t line;
+} emu_statement_t;
+
+/* A function within the kernel being built. */
+typedef struct {
+  const emu_function_t *function;
+  uint32_t entry;          /* program counter, EMU_UNKNOWN until it is decoded */
+  uint32_t return_counter; /* frame offset */
+  uint32_t *parameters;    /* offsets in local memory */
+  uint32_t *parameter_bytes;
+  uint32_t parameter_count, result_count; /* results come first */
+  uint32_t depth;                         /* calls deep when first reached */
+} emu_instance_t;
+
+#define EMU_UNKNOWN UINT32_MAX
+
+typedef struct {
+  const char *name;
+  uint32_t pc;
+} emu_label_t;
+
+typedef struct {
+  uint32_t inst;
+  uint32_t index; /* of brx.idx targets, else EMU_UNKNOWN */
+  const char *name;
+  uint32_t line;
+} emu_fixup_t;
+
+typedef struct {
+  emu_module_t *m;
+  emu_kernel_t *kernel;
+  emu_instance_t *current;
+
+  emu_inst_t *code;
+  size_t code_count, code_capacity;
+  emu_basic_block_t *blocks;
+  size_t block_count, block_capacity;
+  bool leader_due;
+
+  emu_constant_t *constants;
+  size_t constant_count, constant_capacity;
+  kiln_map_t *constant_index;
+  uint32_t *dynamic_constants; /* those to which the size of static shared memory is added at the end */
+  size_t dynamic_count, dynamic_capacity;
+
+  kiln_map_t *scopes[EMU_MAX_CALL_DEPTH + 32]; /* name -> emu_symbol_t */
+  uint32_t scope_count;
+  emu_label_t *labels;
+  size_t label_count, label_capacity;
+  kiln_map_t *label_index; /* of the current function: name -> program counter + 1, or list + 1 */
+  kiln_map_t *list_index;  /* of the current function: .branchtargets */
+  emu_fixup_t *fixups;
+  size_t fixup_count, fixup_capacity;
+  emu_instance_t *instances[256];
+  uint32_t instance_count;
+  emu_fixup_t *calls;
+  size_t call_count, call_capacity;
+  uint32_t carry; /* frame offset of the carry flags, 0 until used */
+} emu_builder_t;
+
+/* Frame space for a register: 8- or 4-byte lanes, or a predicate's mask where `width` is 0. */
+uint32_t emu_frame_slot(emu_builder_t *b, uint32_t width);
+/* Frame offset of a vector of `bits` in lanes of `width`; width 0: a predicate that holds everywhere or
+ * nowhere. */
+uint32_t emu_constant(emu_builder_t *b, uint64_t bits, uint32_t width);
+/* Frame offset of the 8-byte vector of the address `offset` behind static shared memory. */
+uint32_t emu_dynamic_address(emu_builder_t *b, uint64_t offset, uint32_t width);
+uint32_t emu_special(emu_builder_t *b, uint32_t special);
+
+/* Appends an instruction and returns it; valid until the next is appended. Counted in its basic block by
+ * i.class. */
+emu_inst_t *emu_emit(emu_builder_t *b, emu_inst_t inst);
+/* The next instruction begins a basic block. */
+void emu_begin_block(emu_builder_t *b);
+uint32_t emu_next_pc(const emu_builder_t *b); /* of the leader of the block begun */
+
+/* Lane bytes of a register of this type: 8, 4, or 0 for a predicate. */
+uint32_t emu_lane_bytes(emu_type_t type);
+
+/* Decodes one instruction; fails for what the emulator does not know. */
+void emu_decode(emu_builder_t *b, emu_statement_t *s);
+/* A call's target within this kernel, decoded later. */
+emu_instance_t *emu_instance(emu_builder_t *b, const char *name, uint32_t line);
+
+#endif

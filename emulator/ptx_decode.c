@@ -1,0 +1,591 @@
+/* emulator/ptx_decode.c: instructions to emu_inst_t: lane operations by their key, moves, conversions,
+ * compares, control.
+ *
+ * The decoder of an instruction is found by the first part of its opcode; what has no decoder of its own is a
+ * lane operation and looked up in lanes.def. Called by ptx_body.c for each statement; see ptx.h for the way
+ * here.
+ */
+#include "emulator/ptx_decode.h"
+
+#include "emulator/lanes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* --- parts and operands --- */
+
+static void spell(const emu_statement_t *s, char *text, size_t capacity) {
+  size_t length = 0;
+  for (uint32_t n = 0; n < s->part_count && length < capacity; n++)
+    length += (size_t)snprintf(text + length, capacity - length, "%s%s", n ? "." : "", s->parts[n]);
+}
+
+void emu_unknown(emu_builder_t *b, const emu_statement_t *s) {
+  char text[128];
+  spell(s, text, sizeof text);
+  emu_ptx_fail(b->m, s->line, "unknown instruction '%s'", text);
+}
+
+bool emu_has(const emu_statement_t *s, const char *part) {
+  for (uint32_t n = 1; n < s->part_count; n++)
+    if (strcmp(s->parts[n], part) == 0) return true;
+  return false;
+}
+
+bool emu_take(emu_statement_t *s, const char *part) {
+  for (uint32_t n = 1; n < s->part_count; n++) {
+    if (strcmp(s->parts[n], part) != 0) continue;
+    memmove(&s->parts[n], &s->parts[n + 1], (s->part_count - n - 1) * sizeof s->parts[0]);
+    s->part_count--;
+    return true;
+  }
+  return false;
+}
+
+emu_type_t emu_last_type(emu_builder_t *b, const emu_statement_t *s, uint32_t from_end) {
+  emu_type_t type;
+  if (s->part_count < 2 + from_end) emu_unknown(b, s);
+  const char *part = s->parts[s->part_count - 1 - from_end];
+  if (!emu_ptx_type(part, strlen(part), &type)) emu_unknown(b, s);
+  return type;
+}
+
+void emu_operands(emu_builder_t *b, const emu_statement_t *s, uint32_t least, uint32_t most) {
+  if (s->operand_count >= least && s->operand_count <= most) return;
+  char text[128];
+  spell(s, text, sizeof text);
+  emu_ptx_fail(b->m, s->line, "'%s' has %u operands", text, s->operand_count);
+}
+
+emu_inst_t *emu_put(emu_builder_t *b, const emu_statement_t *s, emu_inst_t inst) {
+  inst.line = s->line;
+  inst.guarded = s->guarded;
+  inst.guard = s->guard;
+  if (s->guarded) {
+    inst.base = inst.fn;
+    inst.fn = emu_exec_guarded;
+  }
+  return emu_emit(b, inst);
+}
+
+const uint32_t *emu_args(emu_builder_t *b, const uint32_t *args, uint32_t count) {
+  return kiln_arena_copy(&b->m->arena, args, count * sizeof *args);
+}
+
+static uint32_t convert_width(emu_builder_t *b, const emu_statement_t *s, uint32_t from, uint32_t width) {
+  uint32_t slot = emu_frame_slot(b, width);
+  emu_emit(b, (emu_inst_t){
+                  .fn = width == 8 ? emu_exec_widen : emu_exec_narrow, .arg = {slot, from}, .line = s->line});
+  return slot;
+}
+
+uint32_t emu_source(emu_builder_t *b, const emu_statement_t *s, const emu_operand_t *operand,
+                    uint32_t width) {
+  switch (operand->kind) {
+  case EMU_OPERAND_REGISTER: {
+    uint32_t own = emu_lane_bytes(operand->type);
+    if (own == width) return operand->offset;
+    if (own == 0 || width == 0) break;
+    return convert_width(b, s, operand->offset, width);
+  }
+  case EMU_OPERAND_IMMEDIATE:
+    if (operand->float_bytes == 8 && width == 4) {
+      double value;
+      memcpy(&value, &operand->bits, 8);
+      float narrow = (float)value;
+      uint32_t bits;
+      memcpy(&bits, &narrow, 4);
+      return emu_constant(b, bits, 4);
+    }
+    return emu_constant(b, operand->bits, width);
+  case EMU_OPERAND_ADDRESS:
+    if (width == 0) break;
+    return operand->dynamic_shared ? emu_dynamic_address(b, operand->bits, width)
+                                   : emu_constant(b, operand->bits, width);
+  case EMU_OPERAND_SPECIAL:
+    if (width == 0 || operand->bits >= EMU_SPECIAL_COUNT) break;
+    uint32_t special = emu_special(b, (uint32_t)operand->bits);
+    return width == 4 ? special : convert_width(b, s, special, 8);
+  case EMU_OPERAND_NAME:
+    emu_ptx_fail(b->m, s->line, "unknown name '%s'", operand->text);
+  default:
+    break;
+  }
+  emu_ptx_fail(b->m, s->line, "an operand of '%s' is of the wrong kind or size", s->parts[0]);
+}
+
+emu_result_t emu_result(emu_builder_t *b, const emu_statement_t *s, const emu_operand_t *operand,
+                        emu_type_t type) {
+  uint32_t width = emu_lane_bytes(type);
+  emu_result_t result = {.is_signed = type.kind == EMU_T_SIGNED};
+  if (operand->kind == EMU_OPERAND_NONE) {
+    result.offset = emu_frame_slot(b, width);
+    return result;
+  }
+  if (operand->kind != EMU_OPERAND_REGISTER)
+    emu_ptx_fail(b->m, s->line, "the result of '%s' is no register", s->parts[0]);
+  uint32_t own = emu_lane_bytes(operand->type);
+  result.offset = operand->offset;
+  if (own == width) return result;
+  if (own == 0 || width == 0)
+    emu_ptx_fail(b->m, s->line, "the result of '%s' is of the wrong kind", s->parts[0]);
+  *(own == 8 ? &result.widen_to : &result.narrow_to) = operand->offset;
+  result.offset = emu_frame_slot(b, width);
+  return result;
+}
+
+void emu_written(emu_builder_t *b, const emu_statement_t *s, const emu_result_t *result) {
+  emu_inst_t inst = {.is_signed = result->is_signed};
+  if (!result->widen_to && !result->narrow_to) return;
+  inst.fn = result->widen_to ? emu_exec_widen : emu_exec_narrow;
+  inst.arg[0] = result->widen_to ? result->widen_to : result->narrow_to;
+  inst.arg[1] = result->offset;
+  emu_put(b, s, inst);
+}
+
+/* --- lane operations --- */
+
+typedef struct {
+  emu_rounding_t rounding;
+  bool integral; /* .rni and the like */
+  bool flush, saturate;
+} modes_t;
+
+/* Takes rounding, .ftz and .sat away; what is left is the key. */
+static modes_t take_modes(emu_statement_t *s) {
+  static const struct {
+    const char *name;
+    emu_rounding_t rounding;
+    bool integral;
+  } roundings[] = {{"rn", EMU_ROUND_NEAREST, false}, {"rz", EMU_ROUND_ZERO, false},
+                   {"rm", EMU_ROUND_DOWN, false},    {"rp", EMU_ROUND_UP, false},
+                   {"rni", EMU_ROUND_NEAREST, true}, {"rzi", EMU_ROUND_ZERO, true},
+                   {"rmi", EMU_ROUND_DOWN, true},    {"rpi", EMU_ROUND_UP, true}};
+  modes_t modes = {0};
+  for (size_t n = 0; n < sizeof roundings / sizeof roundings[0]; n++) {
+    if (!emu_take(s, roundings[n].name)) continue;
+    modes.rounding = roundings[n].rounding;
+    modes.integral = roundings[n].integral;
+  }
+  modes.flush = emu_take(s, "ftz");
+  modes.saturate = emu_take(s, "sat");
+  emu_take(s, "noftz");
+  return modes;
+}
+
+/* The row for the statement's parts, its last `types` parts being types, which may stand in the table as
+ * bits. */
+static const emu_lane_op_t *find_op(const emu_statement_t *s, const char *last) {
+  char key[96];
+  size_t length = 0;
+  for (uint32_t n = 0; n + 1 < s->part_count && length < sizeof key; n++)
+    length += (size_t)snprintf(key + length, sizeof key - length, "%s.", s->parts[n]);
+  if (length < sizeof key) length += (size_t)snprintf(key + length, sizeof key - length, "%s", last);
+  return length < sizeof key ? emu_lane_op_find(key) : NULL;
+}
+
+static const char *bits_name(emu_type_t type) {
+  return type.bytes == 8 ? "b64" : type.bytes == 4 ? "b32" : type.bytes == 2 ? "b16" : "b8";
+}
+
+/* Puts an operation under its rounding mode, if it has one that differs from the loops' own. */
+static void put_moded(emu_builder_t *b, const emu_statement_t *s, emu_inst_t inst, modes_t modes,
+                      emu_type_t type) {
+  inst.rounding = (uint8_t)modes.rounding;
+  inst.flush = modes.flush;
+  inst.clamp = modes.saturate;
+  inst.bytes = type.bytes;
+  inst.kind = type.name[0] == 'b'; /* bf16: for the clamp */
+  if (modes.rounding != EMU_ROUND_NEAREST || modes.flush || modes.saturate) {
+    inst.inner = inst.fn;
+    inst.fn = emu_exec_rounded;
+  }
+  emu_put(b, s, inst);
+}
+
+static bool is_half(emu_type_t type) {
+  return type.kind == EMU_T_FLOAT && (type.bytes == 2 || strstr(type.name, "x2") != NULL);
+}
+
+/* Lane bytes of source `n` (1 the first) of an operation: shifts and fields count in u32, .wide has narrow
+ * factors. */
+static uint32_t source_width(const emu_statement_t *s, emu_type_t type, uint32_t n) {
+  const char *op = s->parts[0];
+  uint32_t width = emu_lane_bytes(type);
+  bool shift = strcmp(op, "shl") == 0 || strcmp(op, "shr") == 0;
+  if (shift && n == 2) return 4;
+  if (strcmp(op, "bfe") == 0 && n >= 2) return 4;
+  if (strcmp(op, "bfi") == 0 && n >= 3) return 4;
+  if (emu_has(s, "wide") && n == 3) return type.bytes == 4 ? 8 : 4;
+  if (strcmp(op, "selp") == 0 && n == 3) return 0;
+  return width;
+}
+
+static emu_type_t result_type(const emu_statement_t *s, emu_type_t type) {
+  const char *op = s->parts[0];
+  emu_type_t result = type;
+  if (emu_has(s, "wide")) result.bytes = (uint8_t)(2 * type.bytes);
+  if (strcmp(op, "popc") == 0 || strcmp(op, "clz") == 0 || strcmp(op, "bfind") == 0) result.bytes = 4;
+  if (strcmp(op, "testp") == 0) result = (emu_type_t){"pred", EMU_T_PRED, 0};
+  return result;
+}
+
+/* Carry chains read and write a flag that has no name. */
+static bool uses_carry(const emu_statement_t *s) {
+  const char *op = s->parts[0];
+  return emu_has(s, "cc") || strcmp(op, "addc") == 0 || strcmp(op, "subc") == 0 || strcmp(op, "madc") == 0;
+}
+
+static void decode_lanes(emu_builder_t *b, emu_statement_t *s) {
+  emu_type_t type = emu_last_type(b, s, 0);
+  bool integer_saturation = type.kind == EMU_T_SIGNED && emu_has(s, "sat");
+  emu_statement_t original = *s;
+  modes_t modes = {0};
+  if (!integer_saturation) modes = take_modes(s);
+  const emu_lane_op_t *op = find_op(s, type.name);
+  if (!op) op = find_op(s, bits_name(type));
+  if (!op || modes.integral || (modes.flush && is_half(type) && op->class != EMU_CLASS_SPECIAL))
+    emu_unknown(b, &original);
+  bool carry = uses_carry(s);
+  uint32_t sources = op->args - 1u - carry;
+  emu_operands(b, &original, sources + 1, sources + 1);
+  emu_inst_t inst = {.fn = op->fn, .class = op->class, .arg_count = op->args};
+  for (uint32_t n = 1; n <= sources; n++)
+    inst.arg[n] = emu_source(b, s, &s->operands[n], source_width(s, type, n));
+  if (carry) {
+    if (!b->carry) b->carry = emu_frame_slot(b, 4);
+    inst.arg[sources + 1] = b->carry;
+  }
+  emu_result_t result = emu_result(b, s, &s->operands[0], result_type(s, type));
+  inst.arg[0] = result.offset;
+  if (op->class == EMU_CLASS_SPECIAL && is_half(type))
+    modes.flush = false; /* their results are never denormal inputs */
+  put_moded(b, s, inst, modes, type);
+  emu_written(b, s, &result);
+}
+
+/* setp.lt.and.f32 p|q, a, b, !c */
+static uint8_t take_combiner(emu_statement_t *s) {
+  return emu_take(s, "and") ? 1 : emu_take(s, "or") ? 2 : emu_take(s, "xor") ? 3 : 0;
+}
+
+static void put_compare(emu_builder_t *b, emu_statement_t *s, uint32_t p, uint32_t q, emu_type_t type) {
+  emu_statement_t original = *s;
+  uint8_t combiner = take_combiner(s);
+  modes_t modes = take_modes(s);
+  const emu_lane_op_t *op = find_op(s, type.name);
+  if (!op || modes.rounding || modes.integral || modes.saturate) emu_unknown(b, &original);
+  emu_operands(b, &original, combiner ? 4 : 3, combiner ? 4 : 3);
+  emu_inst_t inst = {.fn = op->fn, .class = op->class, .kind = combiner, .arg = {p, q}};
+  inst.arg[2] = emu_source(b, s, &s->operands[1], emu_lane_bytes(type));
+  inst.arg[3] = emu_source(b, s, &s->operands[2], emu_lane_bytes(type));
+  if (combiner) {
+    inst.arg[4] = emu_source(b, s, &s->operands[3], 0);
+    inst.mode = s->operands[3].negated;
+  }
+  if (modes.flush) {
+    inst.flush = true;
+    inst.inner = inst.fn;
+    inst.fn = emu_exec_rounded;
+  }
+  emu_put(b, s, inst);
+}
+
+static const emu_type_t predicate_type = {"pred", EMU_T_PRED, 0};
+
+static void decode_setp(emu_builder_t *b, emu_statement_t *s) {
+  emu_type_t type = emu_last_type(b, s, 0);
+  emu_operands(b, s, 3, 4);
+  uint32_t p = emu_result(b, s, &s->operands[0], predicate_type).offset, q = 0;
+  if (s->operands[0].second) q = emu_result(b, s, s->operands[0].second, predicate_type).offset;
+  put_compare(b, s, p, q, type);
+}
+
+/* set.lt.u32.f32 d, a, b: a compare into a predicate of its own and a select of all ones or 1.0. */
+static void decode_set(emu_builder_t *b, emu_statement_t *s) {
+  emu_type_t from = emu_last_type(b, s, 0), to = emu_last_type(b, s, 1);
+  if (emu_lane_bytes(to) != 4) emu_unknown(b, s);
+  uint32_t p = emu_frame_slot(b, 0);
+  emu_statement_t compare = *s;
+  compare.parts[0] = "setp";
+  emu_take(&compare, to.name);
+  if (strcmp(to.name, from.name) == 0) compare.parts[compare.part_count++] = from.name;
+  if (compare.part_count && strcmp(compare.parts[compare.part_count - 1], from.name) != 0) emu_unknown(b, s);
+  put_compare(b, &compare, p, 0, from);
+  uint32_t one = to.kind != EMU_T_FLOAT ? (to.bytes == 2 ? 0xffffu : ~0u)
+                 : to.bytes == 4        ? 0x3f800000u
+                 : to.name[0] == 'b'    ? 0x3f80u
+                                        : 0x3c00u;
+  emu_result_t result = emu_result(b, s, &s->operands[0], to);
+  emu_inst_t select = {.fn = emu_lane_op_find("selp_b32")->fn,
+                       .arg = {result.offset, emu_constant(b, one, 4)}};
+  select.arg[2] = emu_constant(b, 0, 4);
+  select.arg[3] = p;
+  emu_put(b, s, select);
+  emu_written(b, s, &result);
+}
+
+/* --- conversions --- */
+
+static bool takes_rounding_itself(emu_type_t to, emu_type_t from) {
+  return to.kind != EMU_T_FLOAT || is_half(to) || strcmp(to.name, "tf32") == 0 || to.bytes == from.bytes;
+}
+
+static void decode_cvt(emu_builder_t *b, emu_statement_t *s) {
+  emu_statement_t original = *s;
+  emu_type_t from = emu_last_type(b, s, 0), to = emu_last_type(b, s, 1);
+  bool relu = emu_take(s, "relu"), ties_away = emu_take(s, "rna");
+  modes_t modes = take_modes(s);
+  char key[48];
+  snprintf(key, sizeof key, "cvt_%s_%s", to.name, from.name);
+  const emu_lane_op_t *op = s->part_count == 3 ? emu_lane_op_find(key) : NULL;
+  if (!op) emu_unknown(b, &original);
+  emu_operands(b, &original, op->args, op->args);
+  emu_inst_t inst = {.fn = op->fn, .class = EMU_CLASS_CONVERSION, .saturate = modes.saturate};
+  for (uint32_t n = 1; n < op->args; n++)
+    inst.arg[n] = emu_source(b, s, &s->operands[n], emu_lane_bytes(from));
+  emu_result_t result = emu_result(b, s, &s->operands[0], to);
+  inst.arg[0] = result.offset;
+  inst.rounding = (uint8_t)modes.rounding;
+  if (to.kind != EMU_T_FLOAT && from.kind == EMU_T_FLOAT && !modes.integral) inst.rounding = EMU_ROUND_ZERO;
+  inst.mode = relu || modes.integral;
+  inst.kind = ties_away;
+  inst.bytes = to.bytes;
+  inst.flush = modes.flush && !is_half(to) && !is_half(from);
+  inst.clamp = modes.saturate && to.kind == EMU_T_FLOAT && !is_half(to);
+  bool rounds = inst.rounding != EMU_ROUND_NEAREST && !takes_rounding_itself(to, from);
+  if (rounds || inst.flush || inst.clamp) {
+    inst.inner = inst.fn;
+    inst.fn = emu_exec_rounded;
+  }
+  emu_put(b, s, inst);
+  emu_written(b, s, &result);
+}
+
+/* --- moves --- */
+
+static void put_pack(emu_builder_t *b, emu_statement_t *s, emu_type_t type) {
+  const emu_operand_t *vector = &s->operands[1];
+  uint32_t args[1 + EMU_MAX_VECTOR], count = vector->element_count;
+  if (count != 2 && count != 4) emu_unknown(b, s);
+  uint32_t bits = 8u * type.bytes / count;
+  for (uint32_t n = 0; n < count; n++) args[n + 1] = emu_source(b, s, &vector->elements[n], 4);
+  args[0] = emu_result(b, s, &s->operands[0], type).offset;
+  emu_put(b, s,
+          (emu_inst_t){.fn = emu_exec_pack,
+                       .class = EMU_CLASS_INTEGER,
+                       .args = emu_args(b, args, count + 1),
+                       .arg_count = count + 1,
+                       .mode = (uint8_t)bits,
+                       .width = (uint8_t)emu_lane_bytes(type)});
+}
+
+static void put_unpack(emu_builder_t *b, emu_statement_t *s, emu_type_t type) {
+  const emu_operand_t *vector = &s->operands[0];
+  uint32_t args[1 + EMU_MAX_VECTOR], count = vector->element_count;
+  if (count != 2 && count != 4) emu_unknown(b, s);
+  emu_type_t part = {"b32", EMU_T_BITS, (uint8_t)(type.bytes / count)};
+  for (uint32_t n = 0; n < count; n++) args[n] = emu_result(b, s, &vector->elements[n], part).offset;
+  args[count] = emu_source(b, s, &s->operands[1], emu_lane_bytes(type));
+  emu_put(b, s,
+          (emu_inst_t){.fn = emu_exec_unpack,
+                       .class = EMU_CLASS_INTEGER,
+                       .args = emu_args(b, args, count + 1),
+                       .arg_count = count + 1,
+                       .mode = (uint8_t)(8u * part.bytes),
+                       .width = (uint8_t)emu_lane_bytes(type)});
+}
+
+static void put_clock(emu_builder_t *b, emu_statement_t *s, emu_type_t type) {
+  emu_result_t result = emu_result(b, s, &s->operands[0], type);
+  uint8_t mode = (uint8_t)(s->operands[1].bits - EMU_SPECIAL_COUNT);
+  emu_put(b, s,
+          (emu_inst_t){.fn = emu_exec_clock,
+                       .class = EMU_CLASS_INTEGER,
+                       .arg = {result.offset},
+                       .mode = mode,
+                       .width = (uint8_t)emu_lane_bytes(type)});
+  emu_written(b, s, &result);
+}
+
+static void decode_mov(emu_builder_t *b, emu_statement_t *s) {
+  emu_type_t type = emu_last_type(b, s, 0);
+  emu_operands(b, s, 2, 2);
+  if (s->part_count != 2 || type.bytes > 8) emu_unknown(b, s);
+  if (s->operands[1].kind == EMU_OPERAND_VECTOR) {
+    put_pack(b, s, type);
+  } else if (s->operands[0].kind == EMU_OPERAND_VECTOR) {
+    put_unpack(b, s, type);
+  } else if (type.kind == EMU_T_PRED) {
+    uint32_t d = emu_result(b, s, &s->operands[0], type).offset;
+    emu_put(b, s,
+            (emu_inst_t){.fn = emu_exec_mov_pred,
+                         .class = EMU_CLASS_INTEGER,
+                         .arg = {d, emu_source(b, s, &s->operands[1], 0)}});
+  } else if (s->operands[1].kind == EMU_OPERAND_SPECIAL && s->operands[1].bits >= EMU_SPECIAL_COUNT) {
+    put_clock(b, s, type);
+  } else {
+    decode_lanes(b, s);
+  }
+}
+
+static void decode_logic(emu_builder_t *b, emu_statement_t *s) {
+  if (emu_last_type(b, s, 0).kind != EMU_T_PRED) {
+    decode_lanes(b, s);
+    return;
+  }
+  static const char *const names[] = {"and", "or", "xor", "not"};
+  uint8_t kind = 0;
+  while (strcmp(names[kind], s->parts[0]) != 0) kind++;
+  emu_operands(b, s, kind == 3 ? 2 : 3, kind == 3 ? 2 : 3);
+  emu_inst_t inst = {.fn = emu_exec_logic_pred, .class = EMU_CLASS_INTEGER, .kind = kind};
+  for (uint32_t n = 1; n < s->operand_count; n++) inst.arg[n] = emu_source(b, s, &s->operands[n], 0);
+  inst.arg[0] = emu_result(b, s, &s->operands[0], predicate_type).offset;
+  emu_put(b, s, inst);
+}
+
+/* --- control --- */
+
+static void add_fixup(emu_builder_t *b, const emu_statement_t *s, const char *name, uint32_t index) {
+  emu_fixup_t fixup = {(uint32_t)b->code_count - 1, index, name, s->line};
+  KILN_PUSH(&b->m->arena, b->fixups, b->fixup_count, b->fixup_capacity, fixup);
+}
+
+/* Control transfers test their guard themselves and end their basic block. */
+static void put_control(emu_builder_t *b, const emu_statement_t *s, emu_inst_t inst) {
+  inst.class = EMU_CLASS_CONTROL;
+  inst.line = s->line;
+  inst.guarded = s->guarded;
+  inst.guard = s->guard;
+  emu_emit(b, inst);
+  emu_begin_block(b);
+}
+
+static void decode_bra(emu_builder_t *b, emu_statement_t *s) {
+  emu_operands(b, s, 1, 1);
+  emu_take(s, "uni");
+  if (s->part_count != 1 || s->operands[0].kind != EMU_OPERAND_NAME) emu_unknown(b, s);
+  put_control(b, s, (emu_inst_t){.fn = emu_exec_branch});
+  add_fixup(b, s, s->operands[0].text, EMU_UNKNOWN);
+}
+
+static void decode_brx(emu_builder_t *b, emu_statement_t *s) {
+  emu_operands(b, s, 2, 2);
+  emu_take(s, "uni");
+  if (!emu_take(s, "idx") || s->part_count != 1 || s->operands[1].kind != EMU_OPERAND_NAME) emu_unknown(b, s);
+  const char *name = s->operands[1].text;
+  uint64_t *found = kiln_map_find(b->list_index, name, strlen(name));
+  if (!found) emu_ptx_fail(b->m, s->line, "no list of branch targets '%s'", name);
+  const emu_operand_t *list = (const emu_operand_t *)(uintptr_t)*found;
+  uint32_t *targets = KILN_NEW_ARRAY(&b->m->arena, uint32_t, list->element_count);
+  put_control(b, s,
+              (emu_inst_t){.fn = emu_exec_branch_index,
+                           .arg = {emu_source(b, s, &s->operands[0], 4)},
+                           .args = targets,
+                           .arg_count = list->element_count});
+  for (uint32_t n = 0; n < list->element_count; n++) add_fixup(b, s, list->elements[n].text, n);
+}
+
+static void decode_exit(emu_builder_t *b, emu_statement_t *s) {
+  emu_operands(b, s, 0, 0);
+  put_control(b, s, (emu_inst_t){.fn = emu_exec_exit});
+}
+
+static void decode_ret(emu_builder_t *b, emu_statement_t *s) {
+  if (!b->current) {
+    decode_exit(b, s);
+    return;
+  }
+  emu_operands(b, s, 0, 0);
+  put_control(b, s, (emu_inst_t){.fn = emu_exec_return, .arg = {b->current->return_counter}});
+}
+
+static void put_copy(emu_builder_t *b, const emu_statement_t *s, uint32_t to, uint32_t from, uint32_t bytes) {
+  emu_put(b, s, (emu_inst_t){.fn = emu_exec_copy_local, .offset = to, .target = from, .arg = {bytes}});
+}
+
+static uint32_t call_variable(emu_builder_t *b, const emu_statement_t *s, const emu_operand_t *operand) {
+  if (operand->kind != EMU_OPERAND_ADDRESS || operand->space != EMU_SPACE_LOCAL)
+    emu_ptx_fail(b->m, s->line, "an argument of a call is no .param variable");
+  return (uint32_t)operand->bits;
+}
+
+/* call (results), function, (arguments): the arguments are copied to the function's own parameters, its
+ * results back. */
+static void decode_call(emu_builder_t *b, emu_statement_t *s) {
+  emu_take(s, "uni");
+  uint32_t at = 0;
+  const emu_operand_t *results = NULL, *arguments = NULL;
+  if (s->part_count != 1) emu_unknown(b, s);
+  if (at < s->operand_count && s->operands[at].kind == EMU_OPERAND_LIST) results = &s->operands[at++];
+  if (at == s->operand_count || s->operands[at].kind != EMU_OPERAND_NAME)
+    emu_ptx_fail(b->m, s->line, "a call through a pointer; the emulator runs direct calls only");
+  const char *name = s->operands[at++].text;
+  if (at < s->operand_count && s->operands[at].kind == EMU_OPERAND_LIST) arguments = &s->operands[at++];
+  if (at != s->operand_count) emu_unknown(b, s);
+  if (emu_decode_builtin_call(b, s, name, results, arguments)) return;
+  emu_instance_t *callee = emu_instance(b, name, s->line);
+  uint32_t result_count = results ? results->element_count : 0,
+           count = arguments ? arguments->element_count : 0;
+  if (result_count != callee->result_count || count != callee->parameter_count)
+    emu_ptx_fail(b->m, s->line, "'%s' is called with %u arguments for %u results", name, count, result_count);
+  const uint32_t *formals = callee->parameters + result_count,
+                 *bytes = callee->parameter_bytes + result_count;
+  for (uint32_t n = 0; n < count; n++)
+    put_copy(b, s, formals[n], call_variable(b, s, &arguments->elements[n]), bytes[n]);
+  put_control(b, s, (emu_inst_t){.fn = emu_exec_call, .arg = {callee->return_counter}});
+  emu_fixup_t call = {(uint32_t)b->code_count - 1, EMU_UNKNOWN, name, s->line};
+  KILN_PUSH(&b->m->arena, b->calls, b->call_count, b->call_capacity, call);
+  for (uint32_t n = 0; n < result_count; n++)
+    put_copy(b, s, call_variable(b, s, &results->elements[n]), callee->parameters[n],
+             callee->parameter_bytes[n]);
+}
+
+static void decode_trap(emu_builder_t *b, emu_statement_t *s) {
+  emu_operands(b, s, 0, 0);
+  emu_put(b, s, (emu_inst_t){.fn = emu_exec_trap, .class = EMU_CLASS_CONTROL});
+}
+
+/* Hints and fences: stores are in order here, and every lane sees them at once. */
+static void decode_nothing(emu_builder_t *b, emu_statement_t *s) {
+  emu_put(b, s, (emu_inst_t){.fn = emu_exec_nothing, .class = EMU_CLASS_CONTROL});
+}
+
+static const emu_decoder_row_t decoders[] = {{"mov", decode_mov},
+                                             {"cvt", decode_cvt},
+                                             {"setp", decode_setp},
+                                             {"set", decode_set},
+                                             {"and", decode_logic},
+                                             {"or", decode_logic},
+                                             {"xor", decode_logic},
+                                             {"not", decode_logic},
+                                             {"bra", decode_bra},
+                                             {"brx", decode_brx},
+                                             {"exit", decode_exit},
+                                             {"ret", decode_ret},
+                                             {"call", decode_call},
+                                             {"trap", decode_trap},
+                                             {"brkpt", decode_trap},
+                                             {"membar", decode_nothing},
+                                             {"fence", decode_nothing},
+                                             {"nanosleep", decode_nothing},
+                                             {"prefetch", decode_nothing},
+                                             {"prefetchu", decode_nothing},
+                                             {"pmevent", decode_nothing},
+                                             {"discard", decode_nothing},
+                                             {"applypriority", decode_nothing},
+                                             {"setmaxnreg", decode_nothing},
+                                             {"griddepcontrol", decode_nothing},
+                                             {NULL, NULL}};
+
+static emu_decoder_t find_decoder(const emu_decoder_row_t *row, const char *name) {
+  while (row->name && strcmp(row->name, name) != 0) row++;
+  return row->decode;
+}
+
+void emu_decode(emu_builder_t *b, emu_statement_t *s) {
+  emu_decoder_t decode = find_decoder(decoders, s->parts[0]);
+  if (!decode) decode = find_decoder(emu_memory_decoders, s->parts[0]);
+  if (!decode) decode = find_decoder(emu_warp_decoders, s->parts[0]);
+  (decode ? decode : decode_lanes)(b, s);
+}
