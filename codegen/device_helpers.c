@@ -1,0 +1,206 @@
+/* codegen/device_helpers.c: the functions that generated source may call, each with its text.
+ *
+ * Only what a kernel calls is written into its source. A helper stands after those that it calls itself. Half
+ * precision goes through the conversion instructions of PTX, so that no header is needed; integers never
+ * overflow as signed ones.
+ */
+#include "codegen/emit.h"
+
+#include <string.h>
+
+typedef struct {
+  const char *name;
+  const char *text;
+} helper_t;
+
+#define FUNCTION "__device__ __forceinline__ "
+#define BINARY(name, body) "template <typename T>\n" FUNCTION "T " name "(T a, T b) {\n" body "}\n"
+
+static const helper_t helpers[] = {
+    /* -- memory */
+    {"kiln_vector", "// N elements that move BYTES at a time.\n"
+                    "template <typename T, int N, int BYTES>\n"
+                    "struct __align__(BYTES) kiln_vector {\n"
+                    "  T at[N];\n"
+                    "};\n"},
+    {"kiln_load", "template <int N, int BYTES, typename T>\n" FUNCTION
+                  "kiln_vector<T, N, BYTES> kiln_load(const T *from) {\n"
+                  "  return *reinterpret_cast<const kiln_vector<T, N, BYTES> *>(from);\n"
+                  "}\n"
+                  "// The first `count` elements, 0 for the others.\n"
+                  "template <int N, int BYTES, typename T>\n" FUNCTION
+                  "kiln_vector<T, N, BYTES> kiln_load(const T *from, int count) {\n"
+                  "  if (count == N) return kiln_load<N, BYTES>(from);\n"
+                  "  kiln_vector<T, N, BYTES> result = {};\n"
+                  "#pragma unroll\n"
+                  "  for (int i = 0; i < N; ++i) {\n"
+                  "    if (i < count) result.at[i] = from[i];\n"
+                  "  }\n"
+                  "  return result;\n"
+                  "}\n"},
+    {"kiln_store", "template <int N, int BYTES, typename T>\n" FUNCTION
+                   "void kiln_store(T *to, const kiln_vector<T, N, BYTES> &value) {\n"
+                   "  *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;\n"
+                   "}\n"
+                   "template <int N, int BYTES, typename T>\n" FUNCTION
+                   "void kiln_store(T *to, const kiln_vector<T, N, BYTES> &value, int count) {\n"
+                   "  if (count == N) return kiln_store<N, BYTES>(to, value);\n"
+                   "#pragma unroll\n"
+                   "  for (int i = 0; i < N; ++i) {\n"
+                   "    if (i < count) to[i] = value.at[i];\n"
+                   "  }\n"
+                   "}\n"},
+    {"kiln_clamp_index", "// An index read from memory, kept inside [0, extent).\n" FUNCTION
+                         "long long kiln_clamp_index(long long index, long long extent) {\n"
+                         "  return index < 0 ? 0 : index < extent ? index : extent - 1;\n"
+                         "}\n"},
+    /* -- half precision */
+    {"kiln_float_from_f16", FUNCTION "float kiln_float_from_f16(unsigned short bits) {\n"
+                                     "  float value;\n"
+                                     "  asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(value) : \"h\"(bits));\n"
+                                     "  return value;\n"
+                                     "}\n"},
+    {"kiln_float_from_bf16", FUNCTION "float kiln_float_from_bf16(unsigned short bits) {\n"
+                                      "  return __uint_as_float((unsigned)bits << 16);\n"
+                                      "}\n"},
+    {"kiln_f16", FUNCTION "unsigned short kiln_f16(float value) {\n"
+                          "  unsigned short bits;\n"
+                          "  asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(bits) : \"f\"(value));\n"
+                          "  return bits;\n"
+                          "}\n"},
+    {"kiln_bf16", FUNCTION "unsigned short kiln_bf16(float value) {\n"
+                           "  unsigned short bits;\n"
+                           "  asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(bits) : \"f\"(value));\n"
+                           "  return bits;\n"
+                           "}\n"},
+    /* -- casts */
+    {"kiln_round_to_odd",
+     "// To float, towards zero, with the last bit set when something was lost: a later rounding to fewer "
+     "bits is\n"
+     "// then the only one (Boldo and Melquiond, \"When double rounding is odd\").\n" FUNCTION
+     "float kiln_round_to_odd(double value) {\n"
+     "  const float cut = __double2float_rz(value);\n"
+     "  return (double)cut == value || value != value ? cut : __int_as_float(__float_as_int(cut) | 1);\n"
+     "}\n" FUNCTION "float kiln_round_to_odd(long long value) {\n"
+     "  const float cut = __ll2float_rz(value);\n"
+     "  return (long long)cut == value ? cut : __int_as_float(__float_as_int(cut) | 1);\n"
+     "}\n" FUNCTION "float kiln_round_to_odd(int value) { return kiln_round_to_odd((long long)value); }\n"},
+    {"kiln_saturate",
+     "// To an integer, towards zero; what lies outside becomes the nearest end, NaN becomes 0.\n"
+     "template <typename I, typename T>\n" FUNCTION "I kiln_saturate(T value) {\n"
+     "  constexpr bool is_signed = (I)-1 < (I)0;\n"
+     "  constexpr I highest = is_signed ? (I)((1ull << (8 * sizeof(I) - 1)) - 1) : (I)-1;\n"
+     "  constexpr I lowest = is_signed ? (I)(-highest - 1) : (I)0;\n"
+     "  if (value != value) return 0;\n"
+     "  return value <= (T)lowest ? lowest : value >= (T)highest ? highest : (I)value;\n"
+     "}\n"},
+    /* -- integers */
+    {"kiln_abs", "template <typename T>\n" FUNCTION "T kiln_abs(T a) {\n"
+                 "  return a < 0 ? (T)(0 - (unsigned long long)a) : a;\n"
+                 "}\n"},
+    {"kiln_bitwise_not",
+     FUNCTION "bool kiln_bitwise_not(bool a) { return !a; }\n"
+              "template <typename T>\n" FUNCTION "T kiln_bitwise_not(T a) { return (T)~a; }\n"},
+    {"kiln_shift_left",
+     BINARY("kiln_shift_left", "  const bool inside = b >= 0 && b < (T)(8 * sizeof(T));\n"
+                               "  return inside ? (T)((unsigned long long)a << (int)b) : (T)0;\n")},
+    {"kiln_shift_right",
+     BINARY("kiln_shift_right", "  const bool inside = b >= 0 && b < (T)(8 * sizeof(T));\n"
+                                "  return (T)((long long)a >> (inside ? (int)b : 63));\n")},
+    {"kiln_pow",
+     "// Wraps; a negative power is 1 / a^-b, cut towards zero.\n" BINARY(
+         "kiln_pow", "  if (b < 0) return a == 1 ? (T)1 : a == (T)-1 ? (b & 1 ? (T)-1 : (T)1) : (T)0;\n"
+                     "  unsigned long long power = 1, square = (unsigned long long)a;\n"
+                     "  for (T left = b; left > 0; left >>= 1) {\n"
+                     "    if (left & 1) power *= square;\n"
+                     "    square *= square;\n"
+                     "  }\n"
+                     "  return (T)power;\n")},
+    /* -- division, rounded to minus infinity */
+    {"kiln_floordiv",
+     "// Integers: 0 for a zero divisor; the least integer by -1 gives itself.\n" BINARY(
+         "kiln_floordiv", "  if (b == 0) return 0;\n"
+                          "  if (b == (T)-1 && (T)-1 < (T)0) return (T)(0 - (unsigned long long)a);\n"
+                          "  const T quotient = a / b;\n"
+                          "  return quotient * b != a && (a < 0) != (b < 0) ? (T)(quotient - 1) : "
+                          "quotient;\n") "// fmod is exact; what the division adds is rounded away (CPython, "
+                                         "Objects/floatobject.c).\n"
+                                         "template <typename T>\n" FUNCTION
+                                         "T kiln_floordiv_real(T a, T b) {\n"
+                                         "  if (b == 0) return a / b;\n"
+                                         "  const T modulus = fmod(a, b);\n"
+                                         "  T quotient = (a - modulus) / b;\n"
+                                         "  if (modulus != 0 && (b < 0) != (modulus < 0)) quotient -= 1;\n"
+                                         "  if (quotient == 0) return copysign((T)0, a / b);\n"
+                                         "  const T floored = floor(quotient);\n"
+                                         "  return quotient - floored > (T)0.5 ? floored + 1 : floored;\n"
+                                         "}\n" FUNCTION "float kiln_floordiv(float a, float b) { return "
+                                                        "kiln_floordiv_real(a, b); }\n" FUNCTION
+                                         "double kiln_floordiv(double a, double b) { return "
+                                         "kiln_floordiv_real(a, b); }\n"},
+    {"kiln_remainder", "// Integers: 0 for a zero divisor and for -1.\n" BINARY(
+                           "kiln_remainder", "  if (b == 0 || (b == (T)-1 && (T)-1 < (T)0)) return 0;\n"
+                                             "  const T rest = a % b;\n"
+                                             "  return rest != 0 && (rest < 0) != (b < 0) ? (T)(rest + b) : "
+                                             "rest;\n") "template <typename T>\n" FUNCTION
+                                                        "T kiln_remainder_real(T a, T b) {\n"
+                                                        "  const T modulus = fmod(a, b);\n"
+                                                        "  return modulus != 0 && (b < 0) != (modulus < 0) ? "
+                                                        "modulus + b : modulus;\n"
+                                                        "}\n" FUNCTION
+                                                        "float kiln_remainder(float a, float b) { return "
+                                                        "kiln_remainder_real(a, b); }\n" FUNCTION
+                                                        "double kiln_remainder(double a, double b) { return "
+                                                        "kiln_remainder_real(a, b); }\n"},
+    /* -- choice; a NaN wins */
+    {"kiln_maximum", BINARY("kiln_maximum", "  return a > b || a != a ? a : b;\n")},
+    {"kiln_minimum", BINARY("kiln_minimum", "  return a < b || a != a ? a : b;\n")},
+    {"kiln_clamp",
+     "template <typename T, typename L, typename H>\n" FUNCTION "T kiln_clamp(T a, L low, H high) {\n"
+     "  const T raised = a < low ? (T)low : a;\n"
+     "  return raised > high ? (T)high : raised;\n"
+     "}\n"},
+    /* -- activations, without overflow or cancellation on either side */
+    {"kiln_sigmoid", "template <typename T>\n" FUNCTION "T kiln_sigmoid(T x) {\n"
+                     "  const T e = exp(-fabs(x));\n"
+                     "  return (x < 0 ? e : (T)1) / ((T)1 + e);\n"
+                     "}\n"},
+    {"kiln_silu", "// For x < 0 the factor exp(x) is taken in two halves, which do not underflow before the "
+                  "product does.\n"
+                  "template <typename T>\n" FUNCTION "T kiln_silu(T x) {\n"
+                  "  const T e = exp(-fabs(x) * (T)0.5);\n"
+                  "  return x < 0 ? (x * e) * e / ((T)1 + e * e) : x / ((T)1 + e * e);\n"
+                  "}\n"},
+    {"kiln_gelu_none", "template <typename T>\n" FUNCTION "T kiln_gelu_none(T x) {\n"
+                       "  return (T)0.5 * x * erfc(x * (T)-0.70710678118654752440);\n"
+                       "}\n"},
+    {"kiln_gelu_tanh", "// x/2 * (1 + tanh(u)) is x * sigmoid(2u).\n"
+                       "template <typename T>\n" FUNCTION "T kiln_gelu_tanh(T x) {\n"
+                       "  const T u = (T)0.79788456080286535588 * (x + (T)0.044715 * x * x * x);\n"
+                       "  const T e = exp(-fabs(u));\n"
+                       "  return u < 0 ? (x * e) * e / ((T)1 + e * e) : x / ((T)1 + e * e);\n"
+                       "}\n"},
+};
+
+enum { HELPER_COUNT = sizeof helpers / sizeof *helpers };
+
+/* Is `name` called in the text: followed by "(", or "<" for a template? */
+static bool calls(const char *text, const char *name) {
+  size_t length = strlen(name);
+  for (const char *at = strstr(text, name); at; at = strstr(at + length, name)) {
+    if (at[length] == '(' || at[length] == '<') return true;
+  }
+  return false;
+}
+
+void kiln_emit_helpers(kiln_buffer_t *out, const char *body) {
+  bool used[HELPER_COUNT] = {false};
+  for (size_t i = HELPER_COUNT; i-- > 0;) {
+    used[i] = calls(body, helpers[i].name);
+    for (size_t k = i + 1; k < HELPER_COUNT; k++)
+      used[i] |= used[k] && calls(helpers[k].text, helpers[i].name);
+  }
+  for (size_t i = 0; i < HELPER_COUNT; i++) {
+    if (used[i]) kiln_buffer_printf(out, "%s\n", helpers[i].text);
+  }
+}

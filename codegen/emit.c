@@ -1,0 +1,309 @@
+/* codegen/emit.c: a scheduled kernel as source and launch record.
+ *
+ * Body first, since it decides which parameters and helpers there are; then header comment, helpers, tables,
+ * signature. Nothing of the source depends on names in the graph. Regions take ranges of blocks in turn.
+ * Called by elementwise.c.
+ */
+#include "codegen/emit.h"
+#include "codegen/constant.h"
+
+#include <string.h>
+
+enum { MOST_NODES_TOLD = 40, MOST_BYTES_PRINTED = 1 << 16 };
+
+static const kiln_symbol_t neutral_symbols[KILN_MAX_SYMBOLS] = {{"S0", 0}, {"S1", 0}, {"S2", 0}, {"S3", 0},
+                                                                {"S4", 0}, {"S5", 0}, {"S6", 0}, {"S7", 0}};
+
+/* --- names
+ * -------------------------------------------------------------------------------------------------- */
+
+static bool is_table_in_source(const kiln_emitter_t *emitter, const kiln_kernel_buffer_t *buffer) {
+  if (buffer->kind != KILN_KERNEL_TABLE) return false;
+  uint32_t count = kiln_constant_count(&emitter->kernel->graph->nodes[buffer->node]);
+  return count * kiln_dtype_bytes(buffer->dtype) <= MOST_BYTES_PRINTED;
+}
+
+static void name_buffers(kiln_emitter_t *emitter) {
+  kiln_kernel_t *kernel = emitter->kernel;
+  unsigned reads = 0, writes = 0, tables = 0;
+  emitter->buffer_names = KILN_NEW_ARRAY(kernel->arena, const char *, kernel->buffer_count);
+  for (size_t i = 0; i < kernel->buffer_count; i++) {
+    const kiln_kernel_buffer_t *buffer = &kernel->buffers[i];
+    const char *kind = buffer->kind == KILN_KERNEL_TABLE ? "table" : buffer->written ? "out" : "in";
+    unsigned *next = buffer->kind == KILN_KERNEL_TABLE ? &tables : buffer->written ? &writes : &reads;
+    emitter->buffer_names[i] = kiln_arena_printf(kernel->arena, "%s%u", kind, (*next)++);
+  }
+}
+
+/* --- the comment
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Names for people: buffers by their parameters, other values by their order of appearance. */
+static const char **name_values(kiln_emitter_t *emitter) {
+  kiln_kernel_t *kernel = emitter->kernel;
+  const kiln_graph_t *graph = kernel->graph;
+  const char **names = KILN_NEW_ARRAY(kernel->arena, const char *, graph->value_count);
+  unsigned next = 0;
+  for (uint32_t i = 0; i < emitter->group->node_count; i++) {
+    const kiln_node_t *node = &graph->nodes[emitter->group->nodes[i]];
+    for (uint32_t k = 0; k < node->result_count; k++) {
+      names[node->first_result + k] = kiln_arena_printf(kernel->arena, "t%u", next++);
+    }
+  }
+  return names;
+}
+
+static void name_read_values(kiln_emitter_t *emitter, const kiln_grouping_t *grouping, const char **names) {
+  kiln_kernel_t *kernel = emitter->kernel;
+  for (uint32_t i = 0; i < emitter->group->input_count; i++) {
+    kiln_value_id_t value = emitter->group->inputs[i];
+    for (size_t k = 0; k < kernel->buffer_count; k++) {
+      const kiln_kernel_buffer_t *buffer = &kernel->buffers[k];
+      if (buffer->kind != KILN_KERNEL_BUFFER || buffer->written) continue;
+      if (buffer->ref.kind != grouping->storage[value].kind ||
+          buffer->ref.index != grouping->storage[value].index) {
+        continue;
+      }
+      names[value] = emitter->buffer_names[k];
+    }
+  }
+}
+
+static void tell_node(kiln_emitter_t *emitter, kiln_buffer_t *out, const char *const *names,
+                      const kiln_node_t *node) {
+  const kiln_graph_t *graph = emitter->kernel->graph;
+  kiln_buffer_puts(out, "//  ");
+  for (uint32_t i = 0; i < node->result_count; i++) {
+    kiln_buffer_printf(out, i ? ", %s" : " %s", names[node->first_result + i]);
+  }
+  kiln_buffer_printf(out, " = %s(", kiln_op_info(node->op)->name);
+  for (uint32_t i = 0; i < node->operand_count && i < 8; i++) {
+    const char *name = names[node->operands[i]];
+    kiln_buffer_printf(out, i ? ", %s" : "%s", name ? name : "unread");
+  }
+  kiln_buffer_puts(out, node->operand_count > 8 ? ", ...) : " : ") : ");
+  kiln_type_print(out, &graph->types[node->first_result], neutral_symbols);
+  kiln_buffer_puts(out, "\n");
+}
+
+static void tell_group(kiln_emitter_t *emitter, const kiln_grouping_t *grouping, kiln_buffer_t *out) {
+  const kiln_group_t *group = emitter->group;
+  const kiln_graph_t *graph = emitter->kernel->graph;
+  const char **names = name_values(emitter);
+  name_read_values(emitter, grouping, names);
+  for (uint32_t i = 0; i < group->input_count; i++) {
+    if (!names[group->inputs[i]]) continue;
+    kiln_buffer_printf(out, "//   %s : ", names[group->inputs[i]]);
+    kiln_type_print(out, &graph->types[group->inputs[i]], neutral_symbols);
+    kiln_buffer_puts(out, "\n");
+  }
+  for (uint32_t i = 0; i < group->node_count && i < MOST_NODES_TOLD; i++) {
+    tell_node(emitter, out, names, &graph->nodes[group->nodes[i]]);
+  }
+  if (group->node_count > MOST_NODES_TOLD) {
+    kiln_buffer_printf(out, "//   ... and %u more\n", group->node_count - MOST_NODES_TOLD);
+  }
+  for (uint32_t i = 0; i < group->store_count; i++) {
+    const char *name = names[group->stores[i].value];
+    if (!name) continue;
+    kiln_buffer_printf(out, "//   out%u <- %s\n", i, name);
+  }
+}
+
+static void tell_params(kiln_emitter_t *emitter, kiln_buffer_t *out) {
+  const char *names[KILN_MAX_SYMBOLS];
+  for (size_t i = 0; i < KILN_MAX_SYMBOLS; i++) names[i] = neutral_symbols[i].name;
+  for (size_t i = 0; i < emitter->param_count; i++) {
+    kiln_buffer_printf(out, "// n%zu = ", i);
+    kiln_dim_print(out, emitter->params[i].dim, names);
+    kiln_buffer_puts(out, "\n");
+  }
+}
+
+/* --- regions over blocks
+ * -------------------------------------------------------------------------------------- */
+
+static void tell_region(kiln_emitter_t *emitter, const kiln_region_t *region, size_t number) {
+  kiln_kernel_t *kernel = emitter->kernel;
+  kiln_buffer_t axes;
+  kiln_buffer_init(&axes);
+  const char *names[KILN_MAX_SYMBOLS];
+  for (size_t i = 0; i < KILN_MAX_SYMBOLS; i++) names[i] = neutral_symbols[i].name;
+  for (uint32_t i = 0; i < region->axis_count; i++) {
+    kiln_axis_t axis = kernel->axes[region->axes[i]];
+    kiln_buffer_puts(&axes, i ? " x " : "");
+    kiln_dim_print(&axes, axis.extent, names);
+    if (axis.divisor > 1) kiln_buffer_printf(&axes, "/%u", axis.divisor);
+  }
+  if (!region->axis_count) kiln_buffer_puts(&axes, "1");
+  if (emitter->kernel->region_count > 1) kiln_emit_line(emitter, "// Region %zu.", number);
+  kiln_emit_line(emitter, "// One thread for each of %s; it stores %u time%s %u element%s.%s",
+                 kiln_buffer_text(&axes), region->store_count, region->store_count == 1 ? "" : "s",
+                 region->lanes, region->lanes == 1 ? "" : "s",
+                 region->has_tail ? " The last vector may be partial." : "");
+  if (axes.failed) emitter->body.failed = true;
+  kiln_buffer_deinit(&axes);
+}
+
+/* One region, for the threads below its count. */
+static void emit_bounded_region(kiln_emitter_t *emitter, const kiln_region_t *region, const char *block) {
+  bool wide;
+  const char *count = kiln_emit_thread_count(emitter, region, &wide);
+  if (wide)
+    kiln_emit_line(emitter, "const unsigned long long thread = %s * %dull + threadIdx.x;", block,
+                   KILN_BLOCK_THREADS);
+  else
+    kiln_emit_line(emitter, "const unsigned thread = %s * %du + threadIdx.x;", block, KILN_BLOCK_THREADS);
+  kiln_emit_line(emitter, "if (thread >= %s) return;", count);
+  kiln_emit_region(emitter, region);
+}
+
+static void emit_regions(kiln_emitter_t *emitter) {
+  kiln_kernel_t *kernel = emitter->kernel;
+  if (kernel->region_count == 1) {
+    tell_region(emitter, &kernel->regions[0], 0);
+    emit_bounded_region(emitter, &kernel->regions[0], "blockIdx.x");
+    return;
+  }
+  kiln_emit_line(emitter, "unsigned block = blockIdx.x;");
+  for (size_t i = 0; i < kernel->region_count; i++) {
+    bool wide;
+    const char *count = kiln_emit_thread_count(emitter, &kernel->regions[i], &wide);
+    const char *blocks = kiln_arena_printf(kernel->arena, "blocks%zu", i);
+    tell_region(emitter, &kernel->regions[i], i);
+    kiln_emit_line(emitter, "const unsigned %s = (%s + %d) / %d;", blocks, count, KILN_BLOCK_THREADS - 1,
+                   KILN_BLOCK_THREADS);
+    kiln_emit_line(emitter, "if (block < %s) {", blocks);
+    emitter->indent++;
+    emit_bounded_region(emitter, &kernel->regions[i], "block");
+    kiln_emit_line(emitter, "return;");
+    emitter->indent--;
+    kiln_emit_line(emitter, "}");
+    kiln_emit_line(emitter, "block -= %s;", blocks);
+  }
+}
+
+/* --- the launch
+ * ------------------------------------------------------------------------------------------------- */
+
+/* Points of a region in units of `lanes` elements of which its vectors have region->lanes. */
+static kiln_dim_t scaled_points(kiln_kernel_t *kernel, const kiln_region_t *region, uint32_t lanes) {
+  kiln_dim_t all = kiln_dim_constant(lanes / region->lanes);
+  for (uint32_t i = 0; i < region->axis_count; i++) {
+    all = kiln_kernel_dim_mul(kernel, all, kernel->axes[region->axes[i]].extent);
+  }
+  return all;
+}
+
+/* ceil(points / (lanes * 256)) blocks. For several regions each ceil is bounded by one block more than its
+ * quotient. */
+static kiln_extent_t grid_extent(kiln_kernel_t *kernel) {
+  uint32_t lanes = 1;
+  for (size_t i = 0; i < kernel->region_count; i++) {
+    if (kernel->regions[i].lanes > lanes) lanes = kernel->regions[i].lanes;
+  }
+  uint32_t divisor = lanes * KILN_BLOCK_THREADS;
+  kiln_dim_t sum = kiln_dim_constant(0);
+  for (size_t i = 0; i < kernel->region_count; i++) {
+    kiln_dim_t part = scaled_points(kernel, &kernel->regions[i], lanes);
+    bool is_last = i + 1 == kernel->region_count;
+    if (kiln_dim_is_constant(part))
+      part.constant = (part.constant + divisor - 1) / divisor * divisor;
+    else if (!is_last)
+      part = kiln_kernel_dim_add(kernel, part, kiln_dim_constant(divisor - 1));
+    sum = kiln_kernel_dim_add(kernel, sum, part);
+  }
+  return (kiln_extent_t){sum, divisor};
+}
+
+static const kiln_slot_t *make_slots(kiln_emitter_t *emitter, uint32_t *out_count) {
+  kiln_kernel_t *kernel = emitter->kernel;
+  kiln_slot_t *slots =
+      KILN_NEW_ARRAY(kernel->arena, kiln_slot_t, kernel->buffer_count + emitter->param_count);
+  uint32_t count = 0;
+  for (size_t i = 0; i < kernel->buffer_count; i++) {
+    const kiln_kernel_buffer_t *buffer = &kernel->buffers[i];
+    if (is_table_in_source(emitter, buffer)) continue;
+    slots[count++] = buffer->kind == KILN_KERNEL_TABLE
+                         ? (kiln_slot_t){.kind = KILN_SLOT_CONSTANT, .buffer.index = buffer->node}
+                         : (kiln_slot_t){.kind = KILN_SLOT_BUFFER, .buffer = buffer->ref};
+  }
+  for (size_t i = 0; i < emitter->param_count; i++) {
+    slots[count++] = (kiln_slot_t){.kind = emitter->params[i].is_wide ? KILN_SLOT_DIM64 : KILN_SLOT_DIM32,
+                                   .dim = emitter->params[i].dim};
+  }
+  *out_count = count;
+  return slots;
+}
+
+/* --- the source
+ * ------------------------------------------------------------------------------------------------- */
+
+static void emit_table(kiln_emitter_t *emitter, kiln_buffer_t *out, size_t number) {
+  const kiln_kernel_buffer_t *buffer = &emitter->kernel->buffers[number];
+  const kiln_node_t *node = &emitter->kernel->graph->nodes[buffer->node];
+  uint32_t count = kiln_constant_count(node);
+  kiln_buffer_printf(out, "static __device__ const %s %s[%u] = {", kiln_emit_storage_type(buffer->dtype),
+                     emitter->buffer_names[number], count);
+  for (uint32_t i = 0; i < count; i++) {
+    kiln_buffer_puts(out, i == 0 ? "" : i % 8 ? ", " : ",\n  ");
+    kiln_buffer_puts(out, kiln_emit_bits(emitter, kiln_constant_bits(node, i), buffer->dtype));
+  }
+  kiln_buffer_puts(out, "};\n\n");
+}
+
+static void emit_signature(kiln_emitter_t *emitter, kiln_buffer_t *out, const char *entry) {
+  kiln_kernel_t *kernel = emitter->kernel;
+  const char *separator = "";
+  kiln_buffer_printf(out, "extern \"C\" __global__ void __launch_bounds__(%d)\n%s(", KILN_BLOCK_THREADS,
+                     entry);
+  for (size_t i = 0; i < kernel->buffer_count; i++) {
+    const kiln_kernel_buffer_t *buffer = &kernel->buffers[i];
+    if (is_table_in_source(emitter, buffer)) continue;
+    kiln_buffer_printf(out, "%s%s%s *__restrict__ %s", separator, buffer->written ? "" : "const ",
+                       kiln_emit_storage_type(buffer->dtype), emitter->buffer_names[i]);
+    separator = ", ";
+  }
+  for (size_t i = 0; i < emitter->param_count; i++) {
+    kiln_buffer_printf(out, "%s%s n%zu", separator, emitter->params[i].is_wide ? "long long" : "int", i);
+    separator = ", ";
+  }
+  kiln_buffer_puts(out, ") {\n");
+}
+
+static void emit_source(kiln_emitter_t *emitter, const kiln_grouping_t *grouping, kiln_buffer_t *out,
+                        const char *entry) {
+  kiln_buffer_puts(out, "// Computes\n");
+  tell_group(emitter, grouping, out);
+  tell_params(emitter, out);
+  kiln_buffer_puts(out, "\n");
+  kiln_emit_helpers(out, kiln_buffer_text(&emitter->body));
+  for (size_t i = 0; i < emitter->kernel->buffer_count; i++) {
+    if (is_table_in_source(emitter, &emitter->kernel->buffers[i])) emit_table(emitter, out, i);
+  }
+  emit_signature(emitter, out, entry);
+  kiln_buffer_append(out, emitter->body.data, emitter->body.size);
+  kiln_buffer_puts(out, "}\n");
+}
+
+kiln_status_t kiln_emit_kernel(kiln_emitter_t *emitter, const kiln_grouping_t *grouping, const char *entry,
+                               kiln_kernel_source_t *out_kernel) {
+  kiln_buffer_t source;
+  kiln_buffer_init(&source);
+  kiln_buffer_init(&emitter->body);
+  name_buffers(emitter);
+  emitter->indent = 1;
+  emit_regions(emitter);
+  emit_source(emitter, grouping, &source, entry);
+  kiln_extent_t one = {kiln_dim_constant(1), 1};
+  *out_kernel =
+      (kiln_kernel_source_t){.entry = entry,
+                             .source = kiln_arena_strdup(emitter->kernel->arena, kiln_buffer_text(&source)),
+                             .grid = {grid_extent(emitter->kernel), one, one},
+                             .block = {KILN_BLOCK_THREADS, 1, 1}};
+  out_kernel->slots = make_slots(emitter, &out_kernel->slot_count);
+  bool failed = source.failed || emitter->body.failed;
+  kiln_buffer_deinit(&source);
+  kiln_buffer_deinit(&emitter->body);
+  return failed ? kiln_error(KILN_OUT_OF_MEMORY, "no memory for a kernel's source") : NULL;
+}

@@ -1,0 +1,380 @@
+/* codegen/emit_region.c: one region as CUDA source.
+ *
+ * A thread finds its place on the axes, then evaluates the expressions in the order of the pool: first all
+ * that is the same for the lanes of its vector (whole vectors are loaded here, too), then, in a loop over the
+ * lanes, the rest; whole vectors are stored at the end. Expressions used as text (sums, constants) have no
+ * statement of their own. Called by emit.c.
+ */
+#include "codegen/emit.h"
+
+#include <stdarg.h>
+
+typedef struct {
+  kiln_emitter_t *emitter;
+  const kiln_region_t *region;
+  kiln_lanes_t lanes;
+  const bool *reachable;
+  bool *needs_real;      /* per half-precision scalar: some operation computes with it */
+  kiln_access_t *loads;  /* per LOAD */
+  uint32_t *load_widths; /* per LOAD: elements per instruction; 1: element by element */
+  unsigned next_number;  /* of a variable */
+} region_t;
+
+void kiln_emit_line(kiln_emitter_t *emitter, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  for (unsigned i = 0; i < emitter->indent; i++) kiln_buffer_puts(&emitter->body, "  ");
+  kiln_buffer_vprintf(&emitter->body, format, arguments);
+  kiln_buffer_puts(&emitter->body, "\n");
+  va_end(arguments);
+}
+
+static const kiln_expr_t *expr_at(const region_t *r, kiln_expr_id_t id) {
+  return &r->emitter->kernel->exprs[id];
+}
+
+/* --- threads
+ * ------------------------------------------------------------------------------------------------ */
+
+/* The last axis of a region with vectors has that many steps; others have their extent. */
+static const char *steps(kiln_emitter_t *emitter, kiln_dim_t extent, uint32_t divisor, bool wide) {
+  kiln_arena_t *arena = emitter->kernel->arena;
+  if (kiln_dim_is_constant(extent)) {
+    int64_t count = extent.constant / divisor + (extent.constant % divisor != 0);
+    return kiln_arena_printf(arena, wide ? "%lldull" : "%lldu", (long long)count);
+  }
+  const char *text = kiln_emit_dim(emitter, extent, wide);
+  if (divisor == 1) return kiln_arena_printf(arena, wide ? "(unsigned long long)%s" : "(unsigned)%s", text);
+  return kiln_arena_printf(arena, wide ? "((unsigned long long)%s + %u) / %u" : "((unsigned)%s + %u) / %u",
+                           text, divisor - 1, divisor);
+}
+
+static kiln_dim_t points(kiln_kernel_t *kernel, const kiln_region_t *region) {
+  kiln_dim_t product = kiln_dim_constant(1);
+  for (uint32_t i = 0; i < region->axis_count; i++) {
+    product = kiln_kernel_dim_mul(kernel, product, kernel->axes[region->axes[i]].extent);
+  }
+  return product;
+}
+
+const char *kiln_emit_thread_count(kiln_emitter_t *emitter, const kiln_region_t *region, bool *out_is_wide) {
+  kiln_dim_t all = points(emitter->kernel, region);
+  kiln_dim_t counted = all;
+  if (kiln_dim_is_constant(all)) counted = kiln_dim_constant(all.constant / region->lanes);
+  *out_is_wide = !kiln_emit_fits(emitter, counted);
+  return steps(emitter, all, region->lanes, *out_is_wide);
+}
+
+/* Takes the thread's number apart, the last axis first. */
+static void emit_axes(region_t *r, bool wide) {
+  kiln_emitter_t *emitter = r->emitter;
+  const kiln_region_t *region = r->region;
+  for (uint32_t i = region->axis_count; i-- > 0;) {
+    kiln_axis_t axis = emitter->kernel->axes[region->axes[i]];
+    bool axis_is_wide =
+        !kiln_emit_fits(emitter, axis.extent) &&
+        !(kiln_dim_is_constant(axis.extent) && axis.extent.constant / axis.divisor < INT32_MAX);
+    const char *count = steps(emitter, axis.extent, axis.divisor, axis_is_wide);
+    emitter->axis_is_wide[region->axes[i]] = axis_is_wide;
+    emitter->axis_names[region->axes[i]] = kiln_arena_printf(emitter->kernel->arena, "a%u", i);
+    const char *type = axis_is_wide ? "long long" : "int";
+    const char *rest =
+        i + 1 == region->axis_count ? "thread" : kiln_arena_printf(emitter->kernel->arena, "rest%u", i);
+    if (i == 0) {
+      kiln_emit_line(emitter, "const %s a0 = %s;", type, rest);
+      continue;
+    }
+    kiln_emit_line(emitter, "const %s a%u = %s %% (%s);", type, i, rest, count);
+    kiln_emit_line(emitter, "const %s rest%u = %s / (%s);", wide ? "unsigned long long" : "unsigned", i - 1,
+                   rest, count);
+  }
+  if (region->lanes == 1) return;
+  emitter->axis_names[region->lane_axis] = "lane";
+  if (!region->has_tail) return;
+  kiln_dim_t extent = emitter->kernel->axes[region->axes[0]].extent;
+  bool count_is_wide = !kiln_emit_fits(emitter, extent);
+  const char *cast = count_is_wide ? "(long long)" : "";
+  kiln_emit_line(emitter, "const %s left = %s - %u * %sa0;", count_is_wide ? "long long" : "int",
+                 kiln_emit_dim(emitter, extent, count_is_wide), region->lanes, cast);
+  kiln_emit_line(emitter, "const int count = left < %u ? left : %u;", region->lanes, region->lanes);
+}
+
+/* --- scalars
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Names the scalar's variable and its arithmetic form, which is defined where something computes with it. */
+static void emit_scalar(region_t *r, kiln_expr_id_t id, const char *text) {
+  kiln_emitter_t *emitter = r->emitter;
+  kiln_arena_t *arena = emitter->kernel->arena;
+  kiln_dtype_t dtype = expr_at(r, id)->dtype;
+  unsigned number = r->next_number++;
+  emitter->names[id] = kiln_arena_printf(arena, "v%u", number);
+  kiln_emit_line(emitter, "const %s v%u = %s;", kiln_emit_storage_type(dtype), number, text);
+  if (!r->needs_real[id]) return;
+  emitter->real_names[id] = kiln_arena_printf(arena, "f%u", number);
+  kiln_emit_line(emitter, "const float f%u = kiln_float_from_%s(v%u);", number, kiln_dtype_name(dtype),
+                 number);
+}
+
+/* With excess precision what follows computes with the result as it was before it was rounded; casts still
+ * round. */
+static void emit_excess(region_t *r, kiln_expr_id_t id, const char *text) {
+  kiln_emitter_t *emitter = r->emitter;
+  kiln_dtype_t dtype = expr_at(r, id)->dtype;
+  unsigned number = r->next_number++;
+  emitter->names[id] = kiln_arena_printf(emitter->kernel->arena, "v%u", number);
+  emitter->real_names[id] = kiln_arena_printf(emitter->kernel->arena, "f%u", number);
+  kiln_emit_line(emitter, "const float f%u = %s;", number, text);
+  kiln_emit_line(emitter, "const unsigned short v%u = kiln_%s(f%u);", number, kiln_dtype_name(dtype), number);
+}
+
+static void emit_op(region_t *r, kiln_expr_id_t id) {
+  const kiln_expr_t *expr = expr_at(r, id);
+  const char *text = kiln_emit_op(r->emitter, expr);
+  bool moves = kiln_emit_op_moves_bits(expr);
+  bool excess = r->emitter->context->options->excess_precision && kiln_dtype_is_half(expr->dtype);
+  if (excess && !moves && expr->op != KILN_OP_cast)
+    emit_excess(r, id, text);
+  else
+    emit_scalar(r, id, moves ? text : kiln_emit_rounded(r->emitter, text, expr->dtype));
+}
+
+/* --- loads
+ * -------------------------------------------------------------------------------------------------- */
+
+static const char *address(region_t *r, uint32_t buffer, kiln_expr_id_t offset) {
+  kiln_emitter_t *emitter = r->emitter;
+  bool wide = kiln_emit_is_wide(emitter, offset);
+  return kiln_arena_printf(emitter->kernel->arena, "%s + %s", emitter->buffer_names[buffer],
+                           kiln_emit_index(emitter, offset, wide));
+}
+
+static const char *element(region_t *r, uint32_t buffer, kiln_expr_id_t offset) {
+  kiln_emitter_t *emitter = r->emitter;
+  bool wide = kiln_emit_is_wide(emitter, offset);
+  return kiln_arena_printf(emitter->kernel->arena, "%s[%s]", emitter->buffer_names[buffer],
+                           kiln_emit_index(emitter, offset, wide));
+}
+
+static void emit_element_load(region_t *r, kiln_expr_id_t id) {
+  kiln_arena_t *arena = r->emitter->kernel->arena;
+  const kiln_expr_t *expr = expr_at(r, id);
+  const char *text = element(r, (uint32_t)expr->bits, expr->operands[0]), *guard = NULL;
+  if (!kiln_condition_is_true(r->emitter->kernel, expr->operands[1]))
+    guard = r->emitter->names[expr->operands[1]];
+  if (r->region->has_tail && r->lanes.depends[expr->operands[0]]) {
+    guard = guard ? kiln_arena_printf(arena, "lane < count && %s", guard) : "lane < count";
+  }
+  if (guard) {
+    text = kiln_arena_printf(arena, "%s ? %s : %s", guard, text, kiln_emit_bits(r->emitter, 0, expr->dtype));
+  }
+  emit_scalar(r, id, text);
+}
+
+/* A whole window, before the loop over the lanes. */
+static void emit_vector_load(region_t *r, kiln_expr_id_t id) {
+  kiln_emitter_t *emitter = r->emitter;
+  const kiln_expr_t *expr = expr_at(r, id);
+  const kiln_access_t *access = &r->loads[id];
+  unsigned number = r->next_number++;
+  uint32_t bytes = r->load_widths[id] * (uint32_t)kiln_dtype_bytes(expr->dtype);
+  const char *from = address(r, (uint32_t)expr->bits, access->base),
+             *tail = r->region->has_tail ? ", count" : "";
+  emitter->names[id] = kiln_arena_printf(emitter->kernel->arena, "w%u", number);
+  if (kiln_condition_is_true(emitter->kernel, expr->operands[1])) {
+    kiln_emit_line(emitter, "const auto w%u = kiln_load<%u, %u>(%s%s);", number, access->window, bytes, from,
+                   tail);
+    return;
+  }
+  kiln_emit_line(emitter, "kiln_vector<%s, %u, %u> w%u = {};", kiln_emit_storage_type(expr->dtype),
+                 access->window, bytes, number);
+  kiln_emit_line(emitter, "if (%s) w%u = kiln_load<%u, %u>(%s%s);", emitter->names[expr->operands[1]], number,
+                 access->window, bytes, from, tail);
+}
+
+/* The lane's element of a vector that was loaded before. */
+static void emit_lane_of_vector(region_t *r, kiln_expr_id_t id) {
+  const char *position = "lane";
+  if (!r->loads[id].is_contiguous) position = kiln_emit_index(r->emitter, r->loads[id].pattern, false);
+  emit_scalar(r, id,
+              kiln_arena_printf(r->emitter->kernel->arena, "%s.at[%s]", r->emitter->names[id], position));
+}
+
+/* --- statements
+ * --------------------------------------------------------------------------------------------- */
+
+static void emit_index_variable(region_t *r, kiln_expr_id_t id) {
+  kiln_emitter_t *emitter = r->emitter;
+  bool wide = !kiln_emit_fits(emitter, expr_at(r, id)->upper);
+  const char *text = kiln_emit_atom(emitter, id, wide);
+  unsigned number = r->next_number++;
+  emitter->names[id] = kiln_arena_printf(emitter->kernel->arena, "i%u", number);
+  kiln_emit_line(emitter, "const %s i%u = %s;", wide ? "long long" : "int", number, text);
+}
+
+static void emit_condition(region_t *r, kiln_expr_id_t id) {
+  unsigned number = r->next_number;
+  if (kiln_condition_is_true(r->emitter->kernel, id)) return;
+  const char *text = kiln_emit_condition(r->emitter, id);
+  r->next_number++;
+  r->emitter->names[id] = kiln_arena_printf(r->emitter->kernel->arena, "c%u", number);
+  kiln_emit_line(r->emitter, "const bool c%u = %s;", number, text);
+}
+
+static void emit_position(region_t *r, kiln_expr_id_t id) {
+  emit_scalar(r, id, kiln_emit_index(r->emitter, expr_at(r, id)->operands[0], true));
+}
+
+static void emit_select(region_t *r, kiln_expr_id_t id) {
+  const kiln_expr_id_t *operands = expr_at(r, id)->operands;
+  emit_scalar(r, id,
+              kiln_arena_printf(r->emitter->kernel->arena, "%s ? %s : %s", r->emitter->names[operands[0]],
+                                kiln_emit_stored(r->emitter, operands[1]),
+                                kiln_emit_stored(r->emitter, operands[2])));
+}
+
+static void emit_expr(region_t *r, kiln_expr_id_t id) {
+  switch (expr_at(r, id)->kind) {
+  case KILN_EXPR_DIV:
+  case KILN_EXPR_MOD:
+  case KILN_EXPR_CLAMPED:
+    emit_index_variable(r, id);
+    break;
+  case KILN_EXPR_ALL:
+    emit_condition(r, id);
+    break;
+  case KILN_EXPR_LOAD:
+    emit_element_load(r, id);
+    break;
+  case KILN_EXPR_POSITION:
+    emit_position(r, id);
+    break;
+  case KILN_EXPR_OP:
+    emit_op(r, id);
+    break;
+  case KILN_EXPR_SELECT:
+    emit_select(r, id);
+    break;
+  case KILN_EXPR_LINEAR:
+  case KILN_EXPR_AXIS:
+  case KILN_EXPR_CONSTANT:
+    break; /* text where they are used */
+  }
+}
+
+/* --- stores
+ * ------------------------------------------------------------------------------------------------- */
+
+static void emit_element_stores(region_t *r) {
+  for (uint32_t i = 0; i < r->region->store_count; i++) {
+    const kiln_kernel_store_t *store = &r->region->stores[i];
+    kiln_emit_line(r->emitter, "%s = %s;", element(r, store->buffer, store->offset),
+                   kiln_emit_stored(r->emitter, store->value));
+  }
+}
+
+static uint32_t store_bytes(region_t *r, uint32_t buffer) {
+  uint32_t bytes = r->region->lanes * (uint32_t)kiln_dtype_bytes(r->emitter->kernel->buffers[buffer].dtype);
+  return bytes < 16 ? bytes : 16;
+}
+
+static void emit_vector_declarations(region_t *r) {
+  for (uint32_t i = 0; i < r->region->store_count; i++) {
+    uint32_t buffer = r->region->stores[i].buffer;
+    kiln_dtype_t dtype = r->emitter->kernel->buffers[buffer].dtype;
+    kiln_emit_line(r->emitter, "kiln_vector<%s, %u, %u> s%u;", kiln_emit_storage_type(dtype),
+                   r->region->lanes, store_bytes(r, buffer), i);
+  }
+}
+
+/* Alignment was settled when the width was chosen; here it is put on record. */
+static void emit_vector_stores(region_t *r) {
+  kiln_emitter_t *emitter = r->emitter;
+  for (uint32_t i = 0; i < r->region->store_count; i++) {
+    const kiln_kernel_store_t *store = &r->region->stores[i];
+    kiln_access_t access = kiln_lanes_access(&r->lanes, store->offset, kiln_condition_true(emitter->kernel));
+    kiln_access_width(emitter->kernel, &access, store->buffer, emitter->context->symbol_class,
+                      emitter->context->guards);
+    kiln_emit_line(emitter, "kiln_store<%u, %u>(%s, s%u%s);", r->region->lanes, store_bytes(r, store->buffer),
+                   address(r, store->buffer, access.base), i, r->region->has_tail ? ", count" : "");
+  }
+}
+
+/* --- the region
+ * --------------------------------------------------------------------------------------------- */
+
+/* Chooses how each load is done and finds out which half-precision scalars are computed with. */
+static void prepare(region_t *r) {
+  kiln_kernel_t *kernel = r->emitter->kernel;
+  size_t count = kernel->expr_count;
+  r->needs_real = KILN_NEW_ARRAY(kernel->arena, bool, count);
+  r->loads = KILN_NEW_ARRAY(kernel->arena, kiln_access_t, count);
+  r->load_widths = KILN_NEW_ARRAY(kernel->arena, uint32_t, count);
+  for (size_t i = 0; i < count; i++) {
+    const kiln_expr_t *expr = &kernel->exprs[i];
+    if (!r->reachable[i]) continue;
+    for (uint32_t k = 0;
+         expr->kind == KILN_EXPR_OP && !kiln_emit_op_moves_bits(expr) && k < expr->operand_count; k++) {
+      r->needs_real[expr->operands[k]] = kiln_dtype_is_half(kernel->exprs[expr->operands[k]].dtype);
+    }
+    if (expr->kind != KILN_EXPR_LOAD || r->region->lanes == 1) continue;
+    kiln_access_t access = kiln_lanes_access(&r->lanes, expr->operands[0], expr->operands[1]);
+    r->load_widths[i] = 1;
+    if (!access.is_vector || (r->region->has_tail && !access.is_contiguous)) continue;
+    const kiln_symbol_class_t *class = r->emitter->context->symbol_class;
+    if (kiln_access_width(kernel, &access, (uint32_t)expr->bits, class, NULL) == 1) continue;
+    r->load_widths[i] =
+        kiln_access_width(kernel, &access, (uint32_t)expr->bits, class, r->emitter->context->guards);
+    r->loads[i] = access;
+  }
+}
+
+static void emit_lanes(region_t *r, size_t count) {
+  kiln_emitter_t *emitter = r->emitter;
+  emit_vector_declarations(r);
+  kiln_emit_line(emitter, "#pragma unroll");
+  kiln_emit_line(emitter, "for (int lane = 0; lane < %u; ++lane) {", r->region->lanes);
+  emitter->indent++;
+  for (kiln_expr_id_t i = 0; i < count; i++) {
+    if (!r->reachable[i] || !r->lanes.depends[i]) continue;
+    if (r->load_widths[i] > 1)
+      emit_lane_of_vector(r, i);
+    else
+      emit_expr(r, i);
+  }
+  for (uint32_t i = 0; i < r->region->store_count; i++) {
+    kiln_emit_line(emitter, "s%u.at[lane] = %s;", i, kiln_emit_stored(emitter, r->region->stores[i].value));
+  }
+  emitter->indent--;
+  kiln_emit_line(emitter, "}");
+  emit_vector_stores(r);
+}
+
+void kiln_emit_region(kiln_emitter_t *emitter, const kiln_region_t *region) {
+  kiln_kernel_t *kernel = emitter->kernel;
+  region_t r = {.emitter = emitter,
+                .region = region,
+                .lanes = kiln_lanes_analyze(kernel, region),
+                .reachable = kiln_region_reachable(kernel, region)};
+  size_t count = kernel->expr_count;
+  r.reachable = kiln_region_reachable(kernel, region);
+  prepare(&r);
+  emitter->names = KILN_NEW_ARRAY(kernel->arena, const char *, count);
+  emitter->real_names = KILN_NEW_ARRAY(kernel->arena, const char *, count);
+  emitter->axis_names = KILN_NEW_ARRAY(kernel->arena, const char *, kernel->axis_count);
+  emitter->axis_is_wide = KILN_NEW_ARRAY(kernel->arena, bool, kernel->axis_count);
+  bool wide;
+  kiln_emit_thread_count(emitter, region, &wide);
+  emit_axes(&r, wide);
+  for (kiln_expr_id_t i = 0; i < count; i++) {
+    if (!r.reachable[i]) continue;
+    if (!r.lanes.depends[i])
+      emit_expr(&r, i);
+    else if (r.load_widths[i] > 1)
+      emit_vector_load(&r, i);
+  }
+  if (region->lanes > 1)
+    emit_lanes(&r, count);
+  else
+    emit_element_stores(&r);
+}

@@ -1,0 +1,117 @@
+/* codegen/vectorize.c: the innermost axis of a region cut into vectors, so that memory is accessed 16 bytes
+ * at a time.
+ *
+ * The width follows the dtype that makes most of the traffic; it is halved until every store is a whole,
+ * aligned vector and every load along the axis either is one as well or cannot be one at all. A region of one
+ * axis may end in a partial vector. Called through schedule.h.
+ */
+#include "codegen/lanes.h"
+#include "codegen/schedule.h"
+
+/* Bytes per point of the region that each dtype's loads and stores along the innermost axis make. */
+static void measure_traffic(const kiln_kernel_t *kernel, const kiln_region_t *region,
+                            uint64_t bytes[KILN_DTYPE_COUNT]) {
+  const bool *reachable = kiln_region_reachable(kernel, region);
+  for (uint32_t i = 0; i < region->store_count; i++) {
+    kiln_dtype_t dtype = kernel->buffers[region->stores[i].buffer].dtype;
+    bytes[dtype] += kiln_dtype_bytes(dtype);
+  }
+  for (size_t i = 0; i < kernel->expr_count; i++) {
+    const kiln_expr_t *expr = &kernel->exprs[i];
+    if (reachable[i] && expr->kind == KILN_EXPR_LOAD) bytes[expr->dtype] += kiln_dtype_bytes(expr->dtype);
+  }
+}
+
+/* Elements in 16 bytes of the dtype with most traffic, the narrower one of two with as much. */
+static uint32_t widest(const kiln_kernel_t *kernel, const kiln_region_t *region) {
+  uint64_t bytes[KILN_DTYPE_COUNT] = {0};
+  kiln_dtype_t best = KILN_DTYPE_bool;
+  measure_traffic(kernel, region, bytes);
+  for (kiln_dtype_t i = 0; i < KILN_DTYPE_COUNT; i++) {
+    bool narrower = kiln_dtype_bytes(i) < kiln_dtype_bytes(best);
+    if (bytes[i] > bytes[best] || (bytes[i] == bytes[best] && narrower)) best = i;
+  }
+  return 16 / (uint32_t)kiln_dtype_bytes(best);
+}
+
+/* May vectors of this many elements cover the innermost axis? */
+static bool covers(kiln_kernel_t *kernel, const kiln_region_t *region, uint32_t lanes,
+                   const kiln_symbol_class_t *symbol_class, bool *out_has_tail) {
+  kiln_dim_t extent = kernel->axes[region->axes[region->axis_count - 1]].extent;
+  bool divides = kiln_dim_is_constant(extent) ? extent.constant % lanes == 0
+                                              : kiln_dim_multiple(extent, symbol_class->multiple) >= lanes;
+  *out_has_tail = !divides;
+  if (divides) return true;
+  return region->axis_count == 1 && (!kiln_dim_is_constant(extent) || extent.constant > lanes);
+}
+
+static kiln_region_t cut(kiln_kernel_t *kernel, kiln_region_t region, uint32_t lanes, bool has_tail) {
+  uint32_t last = region.axis_count - 1, old = region.axes[last];
+  uint32_t vector = kiln_kernel_axis(kernel, kernel->axes[old].extent, lanes);
+  uint32_t lane = kiln_kernel_axis(kernel, kiln_dim_constant(lanes), 1);
+  kiln_expr_id_t index = kiln_index_add_scaled(kernel, kiln_index_axis(kernel, lane),
+                                               kiln_dim_constant(lanes), kiln_index_axis(kernel, vector));
+  region = kiln_region_with_axis(kernel, &region, old, index);
+  region.axes = kiln_region_axes_with(kernel, &region, last, vector);
+  region.lane_axis = lane;
+  region.lanes = lanes;
+  region.has_tail = has_tail;
+  return region;
+}
+
+/* Is an access as wide as the vector, or 16 bytes? */
+static bool is_whole(const kiln_kernel_t *kernel, const kiln_region_t *region, const kiln_access_t *access,
+                     uint32_t buffer, const kiln_symbol_class_t *symbol_class, uint32_t *out_width) {
+  uint32_t most = 16 / (uint32_t)kiln_dtype_bytes(kernel->buffers[buffer].dtype);
+  *out_width = kiln_access_width(kernel, access, buffer, symbol_class, NULL);
+  return *out_width == (region->lanes < most ? region->lanes : most);
+}
+
+static bool stores_are_whole(const kiln_lanes_t *lanes, const kiln_symbol_class_t *symbol_class) {
+  const kiln_region_t *region = lanes->region;
+  kiln_expr_id_t always = kiln_condition_true(lanes->kernel);
+  uint32_t width;
+  for (uint32_t i = 0; i < region->store_count; i++) {
+    kiln_access_t access = kiln_lanes_access(lanes, region->stores[i].offset, always);
+    if (!access.is_contiguous) return false;
+    if (!is_whole(lanes->kernel, region, &access, region->stores[i].buffer, symbol_class, &width))
+      return false;
+  }
+  return true;
+}
+
+/* Loads that lie along the axis are whole; one that no width would align is read element by element. */
+static bool loads_are_whole(const kiln_lanes_t *lanes, const kiln_symbol_class_t *symbol_class) {
+  const kiln_kernel_t *kernel = lanes->kernel;
+  const bool *reachable = kiln_region_reachable(kernel, lanes->region);
+  uint32_t width;
+  for (size_t i = 0, count = kernel->expr_count; i < count; i++) {
+    const kiln_expr_t *expr = &kernel->exprs[i];
+    if (!reachable[i] || expr->kind != KILN_EXPR_LOAD) continue;
+    kiln_access_t access = kiln_lanes_access(lanes, expr->operands[0], expr->operands[1]);
+    if (!access.is_contiguous) continue;
+    if (is_whole(kernel, lanes->region, &access, (uint32_t)expr->bits, symbol_class, &width)) continue;
+    if (width > 1) return false;
+  }
+  return true;
+}
+
+kiln_region_t kiln_schedule_vectorize(kiln_kernel_t *kernel, kiln_region_t region,
+                                      const kiln_codegen_context_t *context) {
+  region.lanes = 1;
+  if (!region.axis_count) return region;
+  kiln_dim_t extent = kernel->axes[region.axes[region.axis_count - 1]].extent;
+  for (uint32_t width = widest(kernel, &region); width > 1; width /= 2) {
+    bool has_tail;
+    if (!covers(kernel, &region, width, context->symbol_class, &has_tail)) continue;
+    kiln_region_t trial = cut(kernel, region, width, has_tail);
+    kiln_lanes_t lanes = kiln_lanes_analyze(kernel, &trial);
+    if (!stores_are_whole(&lanes, context->symbol_class) || !loads_are_whole(&lanes, context->symbol_class))
+      continue;
+    if (!has_tail && !kiln_dim_is_constant(extent)) {
+      kiln_guard_multiple(kernel->arena, context->guards, extent, width);
+    }
+    return trial;
+  }
+  return region;
+}
