@@ -243,7 +243,7 @@ static void emit_table(kiln_emitter_t *emitter, kiln_buffer_t *out, size_t numbe
   const kiln_kernel_buffer_t *buffer = &emitter->kernel->buffers[number];
   const kiln_node_t *node = &emitter->kernel->graph->nodes[buffer->node];
   uint32_t count = kiln_constant_count(node);
-  kiln_buffer_printf(out, "static __device__ const %s %s[%u] = {", kiln_emit_storage_type(buffer->dtype),
+  kiln_buffer_printf(out, "static __device__ const __align__(16) %s %s[%u] = {", kiln_emit_storage_type(buffer->dtype),
                      emitter->buffer_names[number], count);
   for (uint32_t i = 0; i < count; i++) {
     kiln_buffer_puts(out, i == 0 ? "" : i % 8 ? ", " : ",\n  ");

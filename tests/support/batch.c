@@ -1,0 +1,178 @@
+/* tests/support/batch.c: bulk execution of graphs for tests (tests/support/batch.h). */
+#include "tests/support/batch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ir/text.h"
+#include "runtime/device.h"
+
+typedef struct {
+  kiln_pipeline_t pipeline;
+  kiln_kernel_source_t *kernels; /* with entry names of their own */
+  kiln_executable_t *executable;
+} job_t;
+
+struct kiln_batch {
+  kiln_arena_t *arena;
+  kiln_target_t target;
+  kiln_buffer_t source;
+  job_t *jobs;
+  size_t job_count, job_capacity;
+  unsigned kernel_count;
+  kiln_kernel_artifact_t artifact;
+  kiln_device_t *device;
+};
+
+static void require(kiln_status_t status, const char *what) {
+  if (!status) return;
+  const char *log = kiln_status_detail(status, "log");
+  fail_msg("%s: %s\n%s", what, kiln_status_message(status), log ? log : "");
+}
+
+kiln_batch_t *kiln_batch_create(kiln_arena_t *arena, const char *arch) {
+  kiln_batch_t *batch = KILN_NEW(arena, kiln_batch_t);
+  batch->arena = arena;
+  kiln_buffer_init(&batch->source);
+  require(kiln_target_parse(arch, &batch->target), "target");
+  return batch;
+}
+
+void kiln_batch_destroy(kiln_batch_t *batch) {
+  for (size_t i = 0; batch->device && i < batch->job_count; i++) {
+    if (batch->jobs[i].executable) kiln_device_unload(batch->device, batch->jobs[i].executable);
+  }
+  if (batch->device) kiln_device_destroy(batch->device);
+  kiln_buffer_deinit(&batch->source);
+}
+
+/* The kernel's source, as one of many in a translation unit. */
+static void append_kernel(kiln_batch_t *batch, kiln_kernel_source_t *kernel) {
+  unsigned number = batch->kernel_count++;
+  const char *entry = kiln_arena_printf(batch->arena, "%s_%u", kernel->entry, number);
+  kiln_buffer_printf(&batch->source, "#define %s %s\nnamespace kernel_%u {\n%s}\n#undef %s\n", kernel->entry, entry,
+                     number, kernel->source, kernel->entry);
+  kernel->entry = entry;
+}
+
+uint32_t kiln_batch_add(kiln_batch_t *batch, const kiln_graph_t *graph, const kiln_options_t *options,
+                        const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run) {
+  job_t job = {0};
+  require(kiln_pipeline_generate(batch->arena, graph, &batch->target, options, symbol_class, run, &job.pipeline),
+          "generating");
+  uint32_t count = job.pipeline.grouping->group_count;
+  job.kernels = kiln_arena_copy(batch->arena, job.pipeline.kernels, count * sizeof *job.kernels);
+  for (uint32_t i = 0; i < count; i++) append_kernel(batch, &job.kernels[i]);
+  job.pipeline.kernels = job.kernels;
+  KILN_PUSH(batch->arena, batch->jobs, batch->job_count, batch->job_capacity, job);
+  return (uint32_t)batch->job_count - 1;
+}
+
+const kiln_pipeline_t *kiln_batch_pipeline(const kiln_batch_t *batch, uint32_t number) {
+  return &batch->jobs[number].pipeline;
+}
+
+static void keep_source(const kiln_batch_t *batch) {
+  const char *path = getenv("KILN_KEEP_SOURCE");
+  FILE *file = path ? fopen(path, "w") : NULL;
+  if (!file) return;
+  fputs(kiln_buffer_text(&batch->source), file);
+  fclose(file);
+}
+
+const char *kiln_batch_compile(kiln_batch_t *batch) {
+  kiln_compiler_t *compiler;
+  keep_source(batch);
+  require(kiln_compiler_create(NULL, &compiler), "opening NVRTC");
+  kiln_status_t status =
+      kiln_compiler_compile(compiler, batch->arena, kiln_buffer_text(&batch->source), "kiln_elementwise_0",
+                            &batch->target, KILN_IMAGE_PTX, &batch->artifact);
+  kiln_compiler_destroy(compiler);
+  require(status, "compiling");
+  return batch->artifact.ptx;
+}
+
+static void print_job(const kiln_batch_t *batch, uint32_t number) {
+  const kiln_pipeline_t *pipeline = &batch->jobs[number].pipeline;
+  kiln_buffer_t text;
+  kiln_buffer_init(&text);
+  kiln_text_print(batch->arena, &text, pipeline->input);
+  kiln_text_print(batch->arena, &text, pipeline->optimized);
+  for (uint32_t i = 0; i < pipeline->grouping->group_count; i++) kiln_buffer_puts(&text, pipeline->kernels[i].source);
+  print_message("%s\n", kiln_buffer_text(&text));
+  kiln_buffer_deinit(&text);
+}
+
+/* All kernels lie in one module, under one key. */
+static void load(kiln_batch_t *batch, job_t *job) {
+  uint32_t count = job->pipeline.grouping->group_count;
+  kiln_digest_t *keys = KILN_NEW_ARRAY(batch->arena, kiln_digest_t, count);
+  kiln_kernel_artifact_t *artifacts = KILN_NEW_ARRAY(batch->arena, kiln_kernel_artifact_t, count);
+  for (uint32_t i = 0; i < count; i++) artifacts[i] = batch->artifact;
+  if (!batch->device) {
+    kiln_device_spec_t spec;
+    require(kiln_device_spec_parse("emulated", &spec), "device");
+    require(kiln_device_create(&spec, &batch->device), "device");
+    require(kiln_device_check(batch->device, "all"), "checkers");
+  }
+  const kiln_plan_t *plan = kiln_pipeline_plan(batch->arena, &job->pipeline, keys);
+  require(kiln_device_load(batch->device, plan, artifacts, &job->executable), "loading");
+}
+
+static kiln_host_span_t span_of(kiln_batch_t *batch, const kiln_plan_tensor_t *tensor, const int64_t *symbols,
+                                int64_t *strides) {
+  uint64_t bytes = 0;
+  require(kiln_plan_tensor_bytes(tensor, symbols, &bytes), "sizes");
+  for (uint32_t i = 0; i < tensor->type.rank; i++) assert_true(kiln_dim_eval(tensor->strides[i], symbols, &strides[i]));
+  return (kiln_host_span_t){kiln_arena_alloc(batch->arena, bytes), bytes};
+}
+
+void kiln_batch_run(kiln_batch_t *batch, uint32_t number, const int64_t *symbols, const kiln_tensor_t *inputs,
+                    kiln_tensor_t *outputs) {
+  job_t *job = &batch->jobs[number];
+  if (!job->executable) load(batch, job);
+  const kiln_graph_t *graph = job->pipeline.optimized;
+  kiln_digest_t *keys = KILN_NEW_ARRAY(batch->arena, kiln_digest_t, job->pipeline.grouping->group_count);
+  const kiln_plan_t *plan = kiln_pipeline_plan(batch->arena, &job->pipeline, keys);
+  kiln_host_span_t *in = KILN_NEW_ARRAY(batch->arena, kiln_host_span_t, graph->input_count);
+  kiln_host_span_t *out = KILN_NEW_ARRAY(batch->arena, kiln_host_span_t, graph->output_count);
+  int64_t strides[KILN_MAX_RANK], sizes[KILN_MAX_RANK];
+  for (uint32_t i = 0; i < graph->input_count; i++) {
+    in[i] = span_of(batch, &plan->inputs[i], symbols, strides);
+    kiln_storage_scatter(in[i].data, strides, &inputs[i]);
+  }
+  for (uint32_t i = 0; i < graph->output_count; i++) out[i] = span_of(batch, &plan->outputs[i], symbols, strides);
+  kiln_execution_timings_t timings;
+  kiln_status_t status = kiln_device_execute(batch->device, job->executable, symbols, in, out, &timings);
+  if (status) print_job(batch, number);
+  require(status, "executing");
+  for (uint32_t i = 0; i < graph->output_count; i++) {
+    const kiln_type_t *type = &plan->outputs[i].type;
+    span_of(batch, &plan->outputs[i], symbols, strides);
+    require(kiln_type_sizes(type, symbols, sizes), "sizes");
+    require(kiln_tensor_create(batch->arena, type->dtype, type->rank, sizes, &outputs[i]), "output");
+    kiln_storage_gather(&outputs[i], out[i].data, strides);
+  }
+}
+
+void kiln_batch_check(kiln_batch_t *batch, uint32_t number, const int64_t *symbols, const kiln_tensor_t *inputs,
+                      const char *what) {
+  const kiln_graph_t *graph = batch->jobs[number].pipeline.input;
+  kiln_reference_t *expected = KILN_NEW_ARRAY(batch->arena, kiln_reference_t, graph->output_count);
+  kiln_tensor_t *got = KILN_NEW_ARRAY(batch->arena, kiln_tensor_t, graph->output_count);
+  require(kiln_reference_run(batch->arena, graph, symbols, inputs, 0, expected), what);
+  kiln_batch_run(batch, number, symbols, inputs, got);
+  for (uint32_t i = 0; i < graph->output_count; i++) {
+    kiln_comparison_t comparison = kiln_reference_compare(&expected[i], &got[i]);
+    if (!comparison.wrong) continue;
+    print_job(batch, number);
+    fail_msg("%s: output %u: %lld of %lld elements are wrong, first %lld: %a instead of %a (bound %g)", what, i,
+             (long long)comparison.wrong, (long long)comparison.elements, (long long)comparison.first_wrong,
+             comparison.got, comparison.expected, comparison.bound);
+  }
+}
