@@ -49,12 +49,17 @@ static void add_constraint(const kiln_shape_t *shape, kiln_constraint_t constrai
   }
   constraint.left = kiln_dim_copy(shape->arena, constraint.left);
   constraint.right = kiln_dim_copy(shape->arena, constraint.right);
+  if (shape->op < KILN_OP_COUNT) {
+    const char *op = kiln_op_info(shape->op)->name;
+    constraint.message = kiln_arena_printf(shape->arena, "%s: %s", op, constraint.message);
+  }
   KILN_PUSH(shape->arena, list->items, list->count, list->capacity, constraint);
 }
 
 kiln_status_t kiln_shape_require_ge(const kiln_shape_t *shape, kiln_rule_t rule, kiln_dim_t left,
-                                    kiln_dim_t right, const char *message) {
+                                    kiln_dim_t right, uint32_t axis, const char *message) {
   if (kiln_dim_provably_ge(left, right)) return NULL;
+  if (axis != KILN_NO_AXIS) message = kiln_arena_printf(shape->arena, "axis %u: %s", axis, message);
   kiln_dim_t above; /* left < right for all symbols when right >= left + 1 */
   bool never =
       kiln_dim_add(shape->arena, left, kiln_dim_constant(1), &above) && kiln_dim_provably_ge(right, above);
@@ -186,7 +191,7 @@ kiln_status_t kiln_shape_check_type(const kiln_shape_t *shape, const kiln_type_t
                              type->rank, KILN_MAX_RANK);
   }
   for (uint32_t i = 0; i < type->rank; i++) {
-    KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_size_negative, type->dims[i], kiln_dim_constant(0),
+    KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_size_negative, type->dims[i], kiln_dim_constant(0), i,
                                    "a size is negative"));
   }
   kiln_dim_t bytes, item_bytes = kiln_dim_constant((int64_t)kiln_dtype_bytes(type->dtype));
@@ -195,7 +200,7 @@ kiln_status_t kiln_shape_check_type(const kiln_shape_t *shape, const kiln_type_t
   if (fits && kiln_dim_is_constant(bytes)) return NULL;
   if (fits) {
     return kiln_shape_require_ge(shape, KILN_RULE_size_overflow, kiln_dim_constant(INT64_MAX), bytes,
-                                 "a value has more bytes than 63 bits count");
+                                 KILN_NO_AXIS, "a value has more bytes than 63 bits count");
   }
   return kiln_shape_refuse(shape, KILN_RULE_size_overflow, "%s %s has more bytes than 63 bits count", what,
                            kiln_shape_type_text(shape, type));

@@ -39,10 +39,12 @@ kiln_status_t kiln_shape_infer_named(kiln_arena_t *arena, const kiln_symbol_t *s
 /* INVALID_GRAPH (TOO_LARGE for size_overflow) with the op's name before the message. */
 kiln_status_t kiln_shape_refuse(const kiln_shape_t *shape, kiln_rule_t rule, const char *format, ...)
     __attribute__((format(printf, 3, 4), returns_nonnull));
-/* The rule holds when left >= right (left == right): refused when that is false for all symbols, a constraint
- * when it is undecided. message is a literal, or in the arena, and names no symbol: plans hold it. */
+/* The rule holds when left >= right: refused when that is false for all symbols, a constraint when it is
+ * undecided. The message names no symbol, since plans hold it; with an axis (or KILN_NO_AXIS) it begins with
+ * "axis 1: ". */
+#define KILN_NO_AXIS UINT32_MAX
 kiln_status_t kiln_shape_require_ge(const kiln_shape_t *shape, kiln_rule_t rule, kiln_dim_t left,
-                                    kiln_dim_t right, const char *message);
+                                    kiln_dim_t right, uint32_t axis, const char *message);
 
 /* For messages, in the arena: "T+1", "f32[T,64]". */
 const char *kiln_shape_dim_text(const kiln_shape_t *shape, kiln_dim_t dim);

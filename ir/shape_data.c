@@ -76,7 +76,8 @@ static kiln_status_t check_not_empty(const kiln_shape_t *shape, const kiln_type_
     return kiln_shape_refuse(shape, KILN_RULE_size_overflow, "the index is too large");
   }
   KILN_TRY(kiln_shape_mul(shape, elements, size, &scaled));
-  return kiln_shape_require_ge(shape, KILN_RULE_index_empty, scaled, elements, "an empty axis is indexed");
+  return kiln_shape_require_ge(shape, KILN_RULE_index_empty, scaled, elements, KILN_NO_AXIS,
+                               "an empty axis is indexed");
 }
 
 kiln_status_t kiln_shape_gather(const kiln_shape_t *shape) {
@@ -89,8 +90,8 @@ kiln_status_t kiln_shape_gather(const kiln_shape_t *shape) {
   KILN_TRY(kiln_shape_axis(shape, kiln_shape_attr(shape, KILN_ATTR_dim)->integer, x->rank, false, &axis));
   for (uint32_t i = 0; i < x->rank; i++) {
     if (i == axis) continue;
-    KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_gather_shape, x->dims[i], index->dims[i],
-                                   "gather: the index is longer than x off the axis"));
+    KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_gather_shape, x->dims[i], index->dims[i], i,
+                                   "the index is longer than x off the axis"));
   }
   KILN_TRY(check_not_empty(shape, index, x->dims[axis]));
   kiln_dtype_t dtype = shape->results[0].dtype;

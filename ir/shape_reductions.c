@@ -32,7 +32,7 @@ kiln_status_t kiln_shape_reduction(const kiln_shape_t *shape) {
     }
     if (keepdim && keepdim->flag) result->dims[result->rank++] = kiln_dim_constant(1);
     if (!needs_an_element(shape->op)) continue;
-    KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_reduction_empty, x->dims[i], kiln_dim_constant(1),
+    KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_reduction_empty, x->dims[i], kiln_dim_constant(1), i,
                                    "an extreme of nothing"));
   }
   return NULL;

@@ -120,7 +120,10 @@ kiln_status_t kiln_shape_expand(const kiln_shape_t *shape) {
   uint32_t added = result->rank - x->rank;
   for (uint32_t i = 0; i < result->rank; i++) {
     kiln_dim_t wanted = sizes->list.dims[i], old = i < added ? kiln_dim_constant(1) : x->dims[i - added];
-    if (i >= added && kiln_dim_is(wanted, -1)) wanted = old;
+    if (i < added && kiln_dim_is(wanted, -1)) {
+      return kiln_shape_refuse(shape, KILN_RULE_expand_shape, "-1 keeps a size, and axis %u is new", i);
+    }
+    if (kiln_dim_is(wanted, -1)) wanted = old;
     if (!kiln_dim_is(old, 1) && !kiln_dim_equal(old, wanted)) {
       return kiln_shape_refuse(shape, KILN_RULE_expand_shape, "axis %u has size %s and cannot become %s",
                                i - added, kiln_shape_dim_text(shape, old),
@@ -157,14 +160,14 @@ static kiln_status_t divide_by_step(const kiln_shape_t *shape, kiln_dim_t extent
                            (long long)step, kiln_shape_dim_text(shape, extent));
 }
 
-static kiln_status_t slice_axis(const kiln_shape_t *shape, kiln_dim_t size, kiln_dim_t start,
-                                kiln_dim_t limit, int64_t step, kiln_dim_t *out) {
-  KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_slice_bounds, start, kiln_dim_constant(0),
-                                 "slice: a start is negative"));
-  KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_slice_bounds, limit, start,
-                                 "slice: a limit lies before its start"));
-  KILN_TRY(
-      kiln_shape_require_ge(shape, KILN_RULE_slice_bounds, size, limit, "slice: a limit passes the size"));
+static kiln_status_t slice_axis(const kiln_shape_t *shape, uint32_t axis, kiln_dim_t start, kiln_dim_t limit,
+                                int64_t step, kiln_dim_t *out) {
+  KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_slice_bounds, start, kiln_dim_constant(0), axis,
+                                 "a start is negative"));
+  KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_slice_bounds, limit, start, axis,
+                                 "a limit lies before its start"));
+  KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_slice_bounds, shape->operands[0]->dims[axis], limit, axis,
+                                 "a limit passes the size"));
   kiln_dim_t extent;
   if (!kiln_dim_sub(shape->arena, limit, start, &extent)) {
     return kiln_shape_refuse(shape, KILN_RULE_size_overflow, "limit - start leaves 64 bits");
@@ -183,8 +186,8 @@ kiln_status_t kiln_shape_slice(const kiln_shape_t *shape) {
   KILN_TRY(set_rank(shape, x->rank));
   for (uint32_t i = 0; i < x->rank; i++) {
     int64_t step = steps ? steps->list.integers[i] : 1;
-    KILN_TRY(slice_axis(shape, x->dims[i], starts->list.dims[i], limits->list.dims[i], step,
-                        &shape->results[0].dims[i]));
+    KILN_TRY(
+        slice_axis(shape, i, starts->list.dims[i], limits->list.dims[i], step, &shape->results[0].dims[i]));
   }
   return NULL;
 }
@@ -201,10 +204,10 @@ kiln_status_t kiln_shape_pad(const kiln_shape_t *shape) {
   kiln_dim_t zero = kiln_dim_constant(0);
   for (uint32_t i = 0; i < x->rank; i++) {
     kiln_dim_t *size = &shape->results[0].dims[i];
-    KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_pad_negative, low->list.dims[i], zero,
-                                   "pad: a width is negative"));
-    KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_pad_negative, high->list.dims[i], zero,
-                                   "pad: a width is negative"));
+    KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_pad_negative, low->list.dims[i], zero, i,
+                                   "a width is negative"));
+    KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_pad_negative, high->list.dims[i], zero, i,
+                                   "a width is negative"));
     KILN_TRY(kiln_shape_add(shape, x->dims[i], low->list.dims[i], size));
     KILN_TRY(kiln_shape_add(shape, *size, high->list.dims[i], size));
   }

@@ -21,14 +21,14 @@ static kiln_status_t check_strides(const kiln_shape_t *shape, const kiln_type_t 
   kiln_dim_t last = kiln_dim_constant(0); /* the offset of the last element */
   for (uint32_t i = 0; i < type->rank; i++) {
     KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_stride_negative, layout->strides[i], kiln_dim_constant(0),
-                                   "a stride is negative"));
+                                   i, "a stride is negative"));
     kiln_dim_t span;
     KILN_TRY(kiln_shape_mul(shape, layout->strides[i], type->dims[i], &span));
     KILN_TRY(kiln_shape_add(shape, last, span, &last));
   }
   KILN_TRY(kiln_shape_mul(shape, last, kiln_dim_constant((int64_t)kiln_dtype_bytes(type->dtype)), &last));
   return kiln_shape_require_ge(shape, KILN_RULE_size_overflow, kiln_dim_constant(INT64_MAX), last,
-                               "the storage of a tensor has more bytes than 63 bits count");
+                               KILN_NO_AXIS, "the storage of a tensor has more bytes than 63 bits count");
 }
 
 /* The axis of least stride among those left (a bit set): the one that every other provably reaches. -1:
@@ -58,7 +58,7 @@ static kiln_status_t check_no_overlap(const kiln_shape_t *shape, const kiln_type
       return kiln_shape_refuse(shape, KILN_RULE_output_overlap, "the strides cannot be put in order");
     left &= ~(1u << axis);
     KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_output_overlap, layout->strides[axis], room,
-                                   "elements of an output would share memory"));
+                                   (uint32_t)axis, "elements of an output would share memory"));
     kiln_dim_t steps, reach; /* room += (size - 1) * stride */
     KILN_TRY(kiln_shape_add(shape, type->dims[axis], kiln_dim_constant(-1), &steps));
     KILN_TRY(kiln_shape_mul(shape, steps, layout->strides[axis], &reach));
