@@ -4,6 +4,7 @@
 #include "base/cuda_abi.h"
 #include "runtime/device.h"
 #include "tests/support/folder.h"
+#include "tests/support/scale_plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,86 +84,12 @@ static void expect_error(kiln_status_t status, kiln_code_t code, const char *par
   kiln_status_free(status);
 }
 
-/* --- a plan with a symbol: y = 3 * (T * x), x f32[T], in two launches with a temporary between -- */
+/* --- executions of the plan in tests/support/scale_plan.h ---------------------------------------- */
 
-typedef struct {
-  kiln_plan_t plan;
-  kiln_plan_tensor_t input, output;
-  kiln_plan_slot_t slot;
-  kiln_dim_t slot_bytes;
-  uint32_t temp_slot;
-  kiln_slot_t params[2][4];
-  kiln_launch_t launches[2];
-  kiln_constraint_t constraint;
-  kiln_guard_t guard;
-  kiln_kernel_artifact_t artifacts[2];
-  kiln_dim_t t, four_t;
-  kiln_term_t t_term, four_t_term;
-  kiln_dim_t shape[1];
-} sample_t;
-
-static kiln_slot_t buffer_slot(kiln_buffer_kind_t kind) {
-  return (kiln_slot_t){.kind = KILN_SLOT_BUFFER, .buffer = {kind, 0}};
-}
-
-static void make_sample(sample_t *s) {
-  *s = (sample_t){.t_term = {1, 1}, .four_t_term = {1, 4}};
-  s->t = (kiln_dim_t){.terms = &s->t_term, .term_count = 1};
-  s->four_t = (kiln_dim_t){.terms = &s->four_t_term, .term_count = 1};
-  s->shape[0] = s->t;
-  s->input = (kiln_plan_tensor_t){.align_bytes = 16};
-  s->input.type.dtype = KILN_DTYPE_f32;
-  s->input.type.rank = 1;
-  memcpy(s->input.type.dims, s->shape, sizeof s->shape);
-  s->input.strides[0] = kiln_dim_constant(1);
-  s->output = s->input;
-  s->slot_bytes = s->four_t;
-  s->slot = (kiln_plan_slot_t){&s->slot_bytes, 1};
-  const kiln_slot_t size = {.kind = KILN_SLOT_DIM32, .dim = s->t};
-  const kiln_slot_t by_t = {.kind = KILN_SLOT_DIM64, .dim = s->t};
-  const kiln_slot_t by_three = {.kind = KILN_SLOT_DIM64, .dim = kiln_dim_constant(3)};
-  const kiln_slot_t params[2][4] = {
-      {buffer_slot(KILN_BUFFER_INPUT), buffer_slot(KILN_BUFFER_TEMP), size, by_t},
-      {buffer_slot(KILN_BUFFER_TEMP), buffer_slot(KILN_BUFFER_OUTPUT), size, by_three}};
-  memcpy(s->params, params, sizeof params);
-  for (int i = 0; i < 2; i++) {
-    s->launches[i] =
-        (kiln_launch_t){.kernel = kiln_sha256("scale", 5),
-                        .entry = "scale",
-                        .grid = {{s->t, 128}, {kiln_dim_constant(1), 1}, {kiln_dim_constant(1), 1}},
-                        .block = {128, 1, 1},
-                        .slots = s->params[i],
-                        .slot_count = 4};
-    s->artifacts[i] = (kiln_kernel_artifact_t){.kind = KILN_IMAGE_PTX,
-                                               .image = ".version 8.0 scale",
-                                               .image_bytes = 19,
-                                               .ptx = ".version 8.0 scale",
-                                               .entry = "scale",
-                                               .arch = "sm_90"};
-  }
-  s->constraint = (kiln_constraint_t){s->t, kiln_dim_constant(0), false, "T is a size"};
-  s->guard = (kiln_guard_t){KILN_GUARD_BELOW, s->t, 100000000};
-  s->plan = (kiln_plan_t){.symbol_count = 1,
-                          .inputs = &s->input,
-                          .input_count = 1,
-                          .outputs = &s->output,
-                          .output_count = 1,
-                          .slots = &s->slot,
-                          .slot_count = 1,
-                          .temp_slots = &s->temp_slot,
-                          .temp_count = 1,
-                          .launches = s->launches,
-                          .launch_count = 2,
-                          .constraints = &s->constraint,
-                          .constraint_count = 1,
-                          .guards = &s->guard,
-                          .guard_count = 1};
-}
-
-static kiln_executable_t *load_sample(kiln_device_t *device) {
-  sample_t s;
+static kiln_executable_t *load_plan(kiln_device_t *device) {
+  kiln_scale_plan_t s;
   kiln_executable_t *executable;
-  make_sample(&s);
+  kiln_scale_plan_make(&s);
   assert_null(kiln_device_load(device, &s.plan, s.artifacts, &executable));
   memset(&s, 0xee, sizeof s); /* everything was copied */
   return executable;
@@ -268,12 +195,12 @@ static void a_library_that_is_no_driver_is_unavailable(void **state) {
 static void launches_of_one_kernel_share_its_module_also_between_plans(void **state) {
   (void)state;
   kiln_device_t *device = create_device();
-  kiln_executable_t *first = load_sample(device), *second = load_sample(device);
+  kiln_executable_t *first = load_plan(device), *second = load_plan(device);
   assert_int_equal(calls("cuModuleLoadDataEx"), 1);
   kiln_device_unload(device, first);
   kiln_device_unload(device, second);
   assert_int_equal(calls("cuModuleUnload"), 0);
-  kiln_executable_t *third = load_sample(device); /* found, though nobody used it meanwhile */
+  kiln_executable_t *third = load_plan(device); /* found, though nobody used it meanwhile */
   assert_int_equal(calls("cuModuleLoadDataEx"), 1);
   kiln_device_unload(device, third);
   destroy_device(device, 0, 1);
@@ -286,9 +213,9 @@ static void idle_modules_are_unloaded_past_a_limit_the_oldest_first(void **state
   char *image = calloc(1, IMAGE_BYTES);
   strcpy(image, "scale");
   for (int i = 0; i < PLANS; i++) {
-    sample_t s;
+    kiln_scale_plan_t s;
     kiln_executable_t *executable;
-    make_sample(&s);
+    kiln_scale_plan_make(&s);
     s.plan.launch_count = 1;
     s.launches[0].kernel = kiln_sha256(&i, sizeof i);
     s.artifacts[0].image = image;
@@ -308,8 +235,8 @@ static void an_image_that_does_not_load_says_that_it_is_the_image(void **state) 
                                CUDA_ERROR_NO_BINARY_FOR_GPU};
   kiln_device_t *device = create_device();
   kiln_executable_t *executable;
-  sample_t s;
-  make_sample(&s);
+  kiln_scale_plan_t s;
+  kiln_scale_plan_make(&s);
   for (int i = 0; i < 3; i++) {
     char fail[64];
     snprintf(fail, sizeof fail, "cuModuleLoadDataEx:%d:0", errors[i]);
@@ -325,7 +252,7 @@ static void an_image_that_does_not_load_says_that_it_is_the_image(void **state) 
   kiln_status_t status = kiln_device_load(device, &s.plan, s.artifacts, &executable);
   assert_string_equal(kiln_status_detail(status, "rule"), "image");
   expect_error(status, KILN_INVALID_ARGUMENT, "has no entry other");
-  make_sample(&s);
+  kiln_scale_plan_make(&s);
   s.artifacts[0].kind = KILN_IMAGE_CUBIN;
   s.launches[0].kernel = kiln_sha256("cubin", 5);
   expect_error(kiln_device_load(device, &s.plan, s.artifacts, &executable), KILN_INVALID_ARGUMENT, "image");
@@ -336,8 +263,8 @@ static void a_driver_too_old_for_the_ptx_is_told_with_both_versions(void **state
   (void)state;
   kiln_device_t *device = create_device();
   kiln_executable_t *executable;
-  sample_t s;
-  make_sample(&s);
+  kiln_scale_plan_t s;
+  kiln_scale_plan_make(&s);
   setenv("FAKE_FAIL", "cuModuleLoadDataEx:222:0", 1);
   kiln_status_t status = kiln_device_load(device, &s.plan, s.artifacts, &executable);
   assert_non_null(strstr(kiln_status_message(status), "driver.so' is for CUDA 12.2"));
@@ -349,20 +276,20 @@ static void a_launch_that_the_device_cannot_take_is_refused(void **state) {
   (void)state;
   kiln_device_t *device = create_device();
   kiln_executable_t *executable;
-  sample_t s;
-  make_sample(&s);
+  kiln_scale_plan_t s;
+  kiln_scale_plan_make(&s);
   s.launches[1].block[2] = 65;
   expect_error(kiln_device_load(device, &s.plan, s.artifacts, &executable), KILN_INVALID_ARGUMENT,
                "launch 1");
-  make_sample(&s);
+  kiln_scale_plan_make(&s);
   s.launches[1].block[1] = 9; /* 1152 threads */
   expect_error(kiln_device_load(device, &s.plan, s.artifacts, &executable), KILN_INVALID_ARGUMENT,
                "more threads");
-  make_sample(&s);
+  kiln_scale_plan_make(&s);
   s.launches[0].shared_bytes = 100001;
   expect_error(kiln_device_load(device, &s.plan, s.artifacts, &executable), KILN_INVALID_ARGUMENT,
                "shared memory");
-  make_sample(&s);
+  kiln_scale_plan_make(&s);
   s.params[1][0].buffer.index = 1;
   expect_error(kiln_device_load(device, &s.plan, s.artifacts, &executable), KILN_INVALID_ARGUMENT, "");
   destroy_device(device, 0, 0);
@@ -374,7 +301,7 @@ static void symbols_change_sizes_grids_and_parameters(void **state) {
   (void)state;
   static const int sizes[] = {1, 2, 127, 128, 129, 1000, 0, 7, 7, 300000};
   kiln_device_t *device = create_device();
-  kiln_executable_t *executable = load_sample(device);
+  kiln_executable_t *executable = load_plan(device);
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) expect_right_values(device, executable, sizes[i]);
   kiln_device_unload(device, executable);
   destroy_device(device, calls("cuMemAlloc_v2"), 1);
@@ -383,7 +310,7 @@ static void symbols_change_sizes_grids_and_parameters(void **state) {
 static void a_second_execution_allocates_nothing_and_waits_once(void **state) {
   (void)state;
   kiln_device_t *device = create_device();
-  kiln_executable_t *executable = load_sample(device), *other = load_sample(device);
+  kiln_executable_t *executable = load_plan(device), *other = load_plan(device);
   expect_right_values(device, executable, 100);
   assert_int_equal(calls("cuMemAlloc_v2"), 1);
   forget_calls();
@@ -404,7 +331,7 @@ static void a_second_execution_allocates_nothing_and_waits_once(void **state) {
 static void a_large_execution_gives_its_memory_back(void **state) {
   (void)state;
   kiln_device_t *device = create_device();
-  kiln_executable_t *executable = load_sample(device);
+  kiln_executable_t *executable = load_plan(device);
   expect_right_values(device, executable, 30000000); /* 3 x 114 MiB */
   assert_int_equal(calls("cuMemAlloc_v2"), 1);
   assert_int_equal(calls("cuMemFree_v2"), 1);
@@ -417,9 +344,9 @@ static void a_large_execution_gives_its_memory_back(void **state) {
 static void gaps_of_a_strided_output_are_zero(void **state) {
   (void)state;
   kiln_device_t *device = create_device();
-  sample_t s;
+  kiln_scale_plan_t s;
   kiln_executable_t *executable;
-  make_sample(&s);
+  kiln_scale_plan_make(&s);
   s.output.strides[0] = kiln_dim_constant(2);
   assert_null(kiln_device_load(device, &s.plan, s.artifacts, &executable));
   float x[4] = {1, 2, 3, 4}, y[7];
@@ -438,9 +365,9 @@ static void gaps_of_a_strided_output_are_zero(void **state) {
 static void buffers_aligned_to_a_page_are(void **state) {
   (void)state;
   kiln_device_t *device = create_device();
-  sample_t s;
+  kiln_scale_plan_t s;
   kiln_executable_t *executable;
-  make_sample(&s);
+  kiln_scale_plan_make(&s);
   s.output.align_bytes = 4096;
   assert_null(kiln_device_load(device, &s.plan, s.artifacts, &executable));
   for (int t = 1; t < 300000; t = t * 7 + 1) expect_right_values(device, executable, t);
@@ -451,7 +378,7 @@ static void buffers_aligned_to_a_page_are(void **state) {
 static void with_a_checker_on_every_buffer_is_an_allocation_of_its_own(void **state) {
   (void)state;
   kiln_device_t *device = create_device();
-  kiln_executable_t *executable = load_sample(device);
+  kiln_executable_t *executable = load_plan(device);
   assert_null(kiln_device_check(device, "init,race"));
   expect_right_values(device, executable, 10);
   expect_right_values(device, executable, 10);
@@ -471,7 +398,7 @@ static void with_a_checker_on_every_buffer_is_an_allocation_of_its_own(void **st
 static void wrong_sizes_and_symbols_are_refused_and_the_next_execution_is_right(void **state) {
   (void)state;
   kiln_device_t *device = create_device();
-  kiln_executable_t *executable = load_sample(device);
+  kiln_executable_t *executable = load_plan(device);
   float x[16] = {0}, y[16];
   int64_t t = 4;
   kiln_host_span_t four = {x, 16}, short_one = {x, 15}, output = {y, 16}, long_one = {y, 20};
@@ -494,9 +421,9 @@ static void wrong_sizes_and_symbols_are_refused_and_the_next_execution_is_right(
 static void sizes_past_every_address_are_refused(void **state) {
   (void)state;
   kiln_device_t *device = create_device();
-  sample_t s;
+  kiln_scale_plan_t s;
   kiln_executable_t *executable;
-  make_sample(&s);
+  kiln_scale_plan_make(&s);
   s.guard.bound = INT64_MAX;
   assert_null(kiln_device_load(device, &s.plan, s.artifacts, &executable));
   static const int64_t sizes[] = {INT64_MAX - 1, INT64_MAX / 4, INT64_MAX / 16, INT64_C(1) << 40};
@@ -514,7 +441,7 @@ static void sizes_past_every_address_are_refused(void **state) {
 static void a_device_without_room_is_out_of_memory_and_goes_on(void **state) {
   (void)state;
   kiln_device_t *device = create_device();
-  kiln_executable_t *executable = load_sample(device);
+  kiln_executable_t *executable = load_plan(device);
   setenv("FAKE_MEMORY", "1048576", 1);
   expect_right_values(device, executable, 1000);
   float *x = calloc(1000000, sizeof *x);
@@ -531,7 +458,7 @@ static void a_device_without_room_is_out_of_memory_and_goes_on(void **state) {
 static void an_error_while_queueing_waits_for_what_is_queued(void **state) {
   (void)state;
   kiln_device_t *device = create_device();
-  kiln_executable_t *executable = load_sample(device);
+  kiln_executable_t *executable = load_plan(device);
   float x[4] = {0}, y[4];
   setenv("FAKE_FAIL", "cuLaunchKernel:1:1", 1);
   expect_error(execute(device, executable, 4, x, y, NULL), KILN_INTERNAL, "cuLaunchKernel");
@@ -545,9 +472,9 @@ static void an_error_while_queueing_waits_for_what_is_queued(void **state) {
 static void a_fault_is_device_lost_with_its_report_and_stays_so(void **state) {
   (void)state;
   kiln_device_t *device = create_device();
-  kiln_executable_t *executable = load_sample(device), *other;
+  kiln_executable_t *executable = load_plan(device), *other;
   float x[4] = {0}, y[4];
-  sample_t s;
+  kiln_scale_plan_t s;
   setenv("FAKE_FAIL", "cuStreamSynchronize:700:0", 1);
   kiln_status_t status = execute(device, executable, 4, x, y, NULL);
   assert_string_equal(kiln_status_detail(status, "report"), "block 3, thread 5 read past the end");
@@ -555,7 +482,7 @@ static void a_fault_is_device_lost_with_its_report_and_stays_so(void **state) {
   expect_error(status, KILN_DEVICE_LOST, "cuStreamSynchronize");
   unsetenv("FAKE_FAIL");
   forget_calls();
-  make_sample(&s);
+  kiln_scale_plan_make(&s);
   expect_error(execute(device, executable, 4, x, y, NULL), KILN_DEVICE_LOST, "lost");
   expect_error(kiln_device_load(device, &s.plan, s.artifacts, &other), KILN_DEVICE_LOST, "lost");
   expect_error(kiln_device_count(device, true), KILN_DEVICE_LOST, "lost");
