@@ -144,13 +144,20 @@ static bool is_zero_of_either_sign(const element_op_t *op, double value, const d
   }
 }
 
+/* The spacing at the value; next below a power of two the wider one beyond it, in which its error may be
+ * told. */
+static double ulp_across(kiln_dtype_t dtype, double value) {
+  return fmax(kiln_ref_ulp(dtype, value), kiln_ref_ulp(dtype, kiln_ref_round_arithmetic(dtype, value)));
+}
+
 /* The op's own error. A quotient of floordiv near the end of the significand cannot be told from its
  * neighbours. */
 static double own_error(const element_op_t *op, double value, const double x[3]) {
-  double ulp = op->ulp, ulp_at_value = kiln_ref_ulp(op->dtype, value);
-  if (op->node->op == KILN_OP_floordiv && ulp_at_value >= 0.25) ulp = 2;
   if (is_zero_of_either_sign(op, value, x)) return KILN_REF_ANY_FORM;
-  return ulp * ulp_at_value;
+  if (op->ulp) return op->ulp * ulp_across(op->dtype, value);
+  if (op->node->op != KILN_OP_floordiv) return 0;
+  double ulp_at_quotient = kiln_ref_ulp(op->dtype, value);
+  return ulp_at_quotient < 0.25 ? 0 : 2 * ulp_at_quotient;
 }
 
 /* -- elements ------------------------------------------------------------------------------------------- */
