@@ -123,23 +123,25 @@ static kiln_status_t check_tensor(const dl_tensor_t *tensor) {
   return NULL;
 }
 
+static bool is_empty(const kiln_array_t *array) {
+  for (uint32_t d = 0; d < array->rank; d++)
+    if (!array->shape[d]) return true;
+  return false;
+}
+
 /* Bytes from the first to the last element; false when they leave 63 bits. */
-static bool storage_bytes(const kiln_array_t *array, size_t element_bytes, size_t *out) {
-  int64_t last = 0, reach, bytes, dense = 1;
-  for (uint32_t d = array->rank; d-- > 0;) {
-    if (array->shape[d] == 0) return *out = 0, true;
-  }
-  for (uint32_t d = array->rank; d-- > 0;) {
+static bool storage_bytes(const kiln_array_t *array, int64_t element_bytes, size_t *out) {
+  int64_t elements = 1, dense = 1, reach;
+  for (uint32_t d = array->rank; d-- > 0 && !is_empty(array);) {
     int64_t stride = array->has_strides ? array->strides[d] : dense;
     if (__builtin_mul_overflow(array->shape[d] - 1, stride, &reach) ||
-        __builtin_add_overflow(last, reach, &last) ||
-        (!array->has_strides && __builtin_mul_overflow(dense, array->shape[d], &dense)))
+        __builtin_add_overflow(elements, reach, &elements))
       return false;
+    dense = elements; /* of what lies row-major so far */
   }
-  if (__builtin_add_overflow(last, 1, &bytes) ||
-      __builtin_mul_overflow(bytes, (int64_t)element_bytes, &bytes))
-    return false;
-  *out = (size_t)bytes;
+  int64_t bytes;
+  if (__builtin_mul_overflow(elements, element_bytes, &bytes)) return false;
+  *out = is_empty(array) ? 0 : (size_t)bytes;
   return true;
 }
 

@@ -169,6 +169,16 @@ static kiln_status_t make_inputs(kiln_arena_t *arena, const kiln_graph_t *graph,
   return NULL;
 }
 
+/* A file that is missing is misuse like one that does not fit. */
+static kiln_status_t read_file(kiln_arena_t *arena, const char *path, kiln_dtype_t dtype,
+                               kiln_tensor_t *out) {
+  kiln_status_t status = kiln_npy_read(arena, path, dtype, out);
+  if (kiln_status_code(status) != KILN_NOT_FOUND) return status;
+  kiln_status_t misuse = kiln_error(KILN_INVALID_ARGUMENT, "%s", kiln_status_message(status));
+  kiln_status_free(status);
+  return misuse;
+}
+
 /* -- for commands --------------------------------------------------------------------------------------- */
 
 static void values_init(kiln_arena_t *arena, const kiln_graph_t *graph, kiln_cli_values_t *out) {
@@ -188,7 +198,7 @@ kiln_status_t kiln_cli_values(kiln_cli_t *cli, const kiln_graph_t *graph, kiln_c
   KILN_TRY(sources_from_options(cli, graph, sources));
   for (uint32_t i = 0; i < graph->input_count; i++) {
     if (!sources[i].path) continue;
-    KILN_TRY(kiln_npy_read(arena, sources[i].path, graph->types[i].dtype, &out->inputs[i]));
+    KILN_TRY(read_file(arena, sources[i].path, graph->types[i].dtype, &out->inputs[i]));
     symbols_from_shape(&graph->types[i], &out->inputs[i], out->symbols);
   }
   KILN_TRY(symbols_from_declarations(graph, out->symbols));

@@ -5,10 +5,10 @@
  */
 #include "client/cli_run.h"
 #include "client/cli_daemon.h"
+#include "client/cli_json.h"
 #include "client/cli_local.h"
 #include "client/cli_verify.h"
 
-#include <jansson.h>
 #include <string.h>
 
 enum { MAX_TIMEOUT_S = 86400 };
@@ -84,6 +84,18 @@ static void print_json(kiln_cli_t *cli, const kiln_graph_t *graph, const int64_t
   json_decref(report);
 }
 
+/* A line per launch; --json has all counters. */
+static void print_counters(const char *text) {
+  json_t *counters = json_loads(text, 0, NULL), *launch;
+  size_t index;
+  json_array_foreach(json_object_get(counters, "launches"), index, launch)
+      printf("%-9s %s: %lld instructions, %lld bytes moved (%lld read, %lld written)\n",
+             index ? "" : "counters", kiln_cli_json_text(launch, "kernel"),
+             kiln_cli_json_integer(launch, "instructions"), kiln_cli_json_integer(launch, "bytes_moved"),
+             kiln_cli_json_integer(launch, "bytes_read"), kiln_cli_json_integer(launch, "bytes_written"));
+  json_decref(counters);
+}
+
 static void print_text(kiln_cli_t *cli, const kiln_graph_t *graph, const int64_t *symbols,
                        const kiln_cli_run_t *run, const kiln_cli_execution_t *execution,
                        const kiln_cli_check_t *checked) {
@@ -106,7 +118,7 @@ static void print_text(kiln_cli_t *cli, const kiln_graph_t *graph, const int64_t
     printf("%-9s %s: %lld elements, %lld wrong, %lld undecided, worst error %.3g of its bound\n", "check",
            checked->wrong ? "FAILED" : "passed", (long long)checked->elements, (long long)checked->wrong,
            (long long)checked->undecided, checked->worst_ratio);
-  if (execution->counters) printf("%-9s %s\n", "counters", execution->counters);
+  if (execution->counters) print_counters(execution->counters);
 }
 
 /* -- the command ---------------------------------------------------------------------------------------- */

@@ -10,10 +10,10 @@ static void print_compiler(FILE *out) {
   kiln_compiler_t *compiler = NULL;
   kiln_status_t status = kiln_compiler_create(NULL, &compiler);
   if (status) {
-    fprintf(out, "NVRTC        none: %s\n", kiln_status_message(status));
+    fprintf(out, "compiler     none: %s\n", kiln_status_message(status));
   } else {
     const char *identity = kiln_compiler_identity(compiler);
-    fprintf(out, "NVRTC        %.*s (%s)\n", (int)strcspn(identity, "\n;"), identity,
+    fprintf(out, "compiler     %.*s (%s)\n", (int)strcspn(identity, "\n;"), identity,
             kiln_compiler_library(compiler));
   }
   kiln_status_free(status);
