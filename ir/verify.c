@@ -31,34 +31,40 @@ static kiln_status_t check_strides(const kiln_shape_t *shape, const kiln_type_t 
                                KILN_NO_AXIS, "the storage of a tensor has more bytes than 63 bits count");
 }
 
-/* The axis of least stride among those left (a bit set): the one that every other provably reaches. -1:
- * undecided. */
-static int least_stride(const kiln_type_t *type, const kiln_layout_t *layout, uint32_t left) {
-  for (uint32_t i = 0; i < type->rank; i++) {
-    bool least = left >> i & 1;
-    for (uint32_t j = 0; least && j < type->rank; j++) {
-      least = !(left >> j & 1) || kiln_dim_provably_ge(layout->strides[j], layout->strides[i]);
-    }
-    if (least) return (int)i;
-  }
-  return -1;
+/* The stride for some middling values of the symbols: enough to guess an order of axes from. */
+static int64_t typical_stride(kiln_dim_t stride) {
+  int64_t symbols[KILN_MAX_SYMBOLS], value;
+  for (unsigned s = 0; s < KILN_MAX_SYMBOLS; s++) symbols[s] = 1000;
+  return kiln_dim_eval(stride, symbols, &value) ? value : INT64_MAX;
 }
 
-/* Strides nest when, from the least on, each is at least the room that the axes below it take: then no two
- * elements share an address. Axes of size 1 do not count, and an empty tensor has no elements to share. */
+/* The axes that have more than one element, by rising stride. */
+static uint32_t order_axes(const kiln_type_t *type, const kiln_layout_t *layout,
+                           uint32_t order[KILN_MAX_RANK]) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < type->rank; i++) {
+    if (kiln_dim_is(type->dims[i], 1)) continue;
+    int64_t stride = typical_stride(layout->strides[i]);
+    uint32_t place = count++;
+    for (; place && typical_stride(layout->strides[order[place - 1]]) > stride; place--)
+      order[place] = order[place - 1];
+    order[place] = i;
+  }
+  return count;
+}
+
+/* Strides nest when, in some order of the axes, each is at least the room that the axes before it take: then
+ * no two elements share an address. The order may be guessed, since what is required holds for the order
+ * taken. An empty tensor has no elements to share. */
 static kiln_status_t check_no_overlap(const kiln_shape_t *shape, const kiln_type_t *type,
                                       const kiln_layout_t *layout) {
-  uint32_t left = 0;
+  uint32_t order[KILN_MAX_RANK], count = order_axes(type, layout, order);
   kiln_dim_t room = kiln_dim_constant(1);
   if (kiln_type_is_empty(type)) return NULL;
-  for (uint32_t i = 0; i < type->rank; i++) left |= (uint32_t)!kiln_dim_is(type->dims[i], 1) << i;
-  while (left) {
-    int axis = least_stride(type, layout, left);
-    if (axis < 0)
-      return kiln_shape_refuse(shape, KILN_RULE_output_overlap, "the strides cannot be put in order");
-    left &= ~(1u << axis);
-    KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_output_overlap, layout->strides[axis], room,
-                                   (uint32_t)axis, "elements of an output would share memory"));
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t axis = order[i];
+    KILN_TRY(kiln_shape_require_ge(shape, KILN_RULE_output_overlap, layout->strides[axis], room, axis,
+                                   "elements of an output would share memory"));
     kiln_dim_t steps, reach; /* room += (size - 1) * stride */
     KILN_TRY(kiln_shape_add(shape, type->dims[axis], kiln_dim_constant(-1), &steps));
     KILN_TRY(kiln_shape_mul(shape, steps, layout->strides[axis], &reach));
