@@ -173,48 +173,60 @@ static void touch(int file, const struct stat *status) {
   if ((int64_t)(kiln_clock_wall_ms() / 1000) - status->st_mtime > touch_interval_s) futimens(file, NULL);
 }
 
-/* Leaves the content in *out, or says why not; NULL reason and false: not an entry of this key. */
-static bool read_entry(kiln_disk_cache_t *cache, int file, const void *full_key, size_t full_key_bytes,
-                       kiln_buffer_t *out, const char **out_reason) {
+typedef enum { FOUND, ABSENT, SPOILED } found_t;
+
+/* FOUND leaves the content in *out; SPOILED gives a reason. What memory or descriptors were too short for is
+ * ABSENT: that is not the entry's fault. */
+static found_t read_entry(kiln_disk_cache_t *cache, int file, const void *full_key, size_t full_key_bytes,
+                          kiln_buffer_t *out, const char **out_reason) {
   struct stat status;
-  *out_reason = "it cannot be read";
-  if (fstat(file, &status)) return false;
   *out_reason = "it is no file";
-  if (!S_ISREG(status.st_mode)) return false;
+  if (fstat(file, &status) || !S_ISREG(status.st_mode)) return SPOILED;
+  *out_reason = "it is larger than the whole cache may be";
+  if ((uint64_t)status.st_size > cache->limit_bytes) return SPOILED;
   *out_reason = "it cannot be read";
-  if ((uint64_t)status.st_size > cache->limit_bytes || !read_all(file, (uint64_t)status.st_size, out))
-    return false;
+  if (!read_all(file, (uint64_t)status.st_size, out)) return out->failed ? ABSENT : SPOILED;
   const void *content;
   size_t content_bytes;
-  kiln_entry_state_t state =
-      kiln_cache_entry_decode(out->data, out->size, full_key, full_key_bytes, &content, &content_bytes);
-  *out_reason = state == KILN_ENTRY_DAMAGED ? "it is damaged" : NULL;
-  if (state != KILN_ENTRY_GOOD) return false;
+  *out_reason = "it is damaged";
+  switch (kiln_cache_entry_decode(out->data, out->size, full_key, full_key_bytes, &content, &content_bytes)) {
+  case KILN_ENTRY_DAMAGED:
+    return SPOILED;
+  case KILN_ENTRY_OTHER_KEY:
+    return ABSENT;
+  case KILN_ENTRY_GOOD:
+    break;
+  }
   kiln_buffer_consume(out, (size_t)((const char *)content - out->data));
   touch(file, &status);
-  return true;
+  return FOUND;
+}
+
+static found_t open_and_read(kiln_disk_cache_t *cache, const char *path, const void *full_key,
+                             size_t full_key_bytes, kiln_buffer_t *out, const char **out_reason) {
+  /* O_NONBLOCK: something that is no file must not make us wait. */
+  int file = openat(cache->entries, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) {
+    *out_reason = strerror(errno);
+    return errno == EACCES || errno == ELOOP || errno == ENXIO ? SPOILED : ABSENT;
+  }
+  found_t found = read_entry(cache, file, full_key, full_key_bytes, out, out_reason);
+  close(file);
+  return found;
 }
 
 bool kiln_disk_cache_get(kiln_disk_cache_t *cache, const kiln_digest_t *key, const void *full_key,
                          size_t full_key_bytes, kiln_buffer_t *out) {
   if (cache->entries < 0) return false;
   entry_name_t name = name_entry(cache, key);
-  const char *reason = NULL;
-  bool found = false;
-  /* O_NONBLOCK: something that is no file must not make us wait. */
-  int file = openat(cache->entries, name.path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (file >= 0) {
-    found = read_entry(cache, file, full_key, full_key_bytes, out, &reason);
-    close(file);
-  } else if (errno != ENOENT) {
-    reason = strerror(errno);
-  }
-  if (reason) {
+  const char *reason;
+  found_t found = open_and_read(cache, name.path, full_key, full_key_bytes, out, &reason);
+  if (found == SPOILED) {
     kiln_log(cache->log, KILN_LOG_WARNING, name.fields, "a cache entry is thrown away: %s", reason);
     unlinkat(cache->entries, name.path, 0); /* so that it is met, and told, once */
   }
-  if (!found) kiln_buffer_clear(out);
-  return found;
+  if (found != FOUND) kiln_buffer_clear(out);
+  return found == FOUND;
 }
 
 void kiln_disk_cache_remove(kiln_disk_cache_t *cache, const kiln_digest_t *key) {
