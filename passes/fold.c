@@ -32,6 +32,15 @@ static bool small_bytes(const kiln_type_t *type, uint64_t *out_bytes) {
   return bytes > 0;
 }
 
+/* Element `index` of the tensor as its storage bits. */
+static int64_t bits_at(const kiln_tensor_t *tensor, int64_t index) {
+  size_t bytes = kiln_dtype_bytes(tensor->dtype);
+  uint64_t bits = 0;
+  memcpy(&bits, (const char *)tensor->data + (size_t)index * bytes,
+         bytes); /* little-endian, as all our hosts */
+  return (int64_t)bits;
+}
+
 /* Evaluates the node on its operands' own nodes; with scalars, on their numbers alone. False unless exact. */
 static bool evaluate(rewrite_t *rw, const draft_t *draft, bool scalars, kiln_tensor_t *out) {
   kiln_graph_builder_t *builder = kiln_graph_builder_create(rw->arena, "fold");
@@ -59,18 +68,12 @@ static bool evaluate(rewrite_t *rw, const draft_t *draft, bool scalars, kiln_ten
   if (refused) return false;
   for (int64_t i = 0, n = kiln_tensor_elements(&reference.value); i < n; i++) {
     if (reference.bound[i] != 0) return false;
+    bool is_bool = reference.value.dtype == KILN_DTYPE_bool;
+    if (is_bool && bits_at(&reference.value, i) > 1)
+      return false; /* a bitcast can make such a bool, no constant can */
   }
   *out = reference.value;
   return true;
-}
-
-/* Element `index` of the tensor as its storage bits. */
-static int64_t bits_at(const kiln_tensor_t *tensor, int64_t index) {
-  size_t bytes = kiln_dtype_bytes(tensor->dtype);
-  uint64_t bits = 0;
-  memcpy(&bits, (const char *)tensor->data + (size_t)index * bytes,
-         bytes); /* little-endian, as all our hosts */
-  return (int64_t)bits;
 }
 
 static kiln_number_t number_from_bits(kiln_dtype_t dtype, int64_t bits) {
@@ -110,9 +113,10 @@ static bool fold_to_full(rewrite_t *rw, draft_t *draft) {
   if (kiln_op_info(draft->op)->op_class != KILN_CLASS_ELEMENTWISE || !operands_are(rw, draft, true))
     return false;
   if (!evaluate(rw, draft, true, &tensor)) return false;
-  kiln_number_t number = number_from_bits(tensor.dtype, bits_at(&tensor, 0));
+  int64_t bits = bits_at(&tensor, 0);
+  kiln_number_t number = number_from_bits(tensor.dtype, bits);
   return !isnan(number.real) &&
-         draft_full(rw, draft, number); /* a NaN's bits would not survive as a number */
+         draft_full(rw, draft, number); /* a NaN would not keep its payload as a number */
 }
 
 static bool fold_to_constant(rewrite_t *rw, draft_t *draft) {

@@ -66,12 +66,6 @@ bool simplify_idempotent(rewrite_t *rw, draft_t *draft) {
   return rewrite_match(rw, draft->operands[0], draft->op) && draft_become(draft, draft->operands[0]);
 }
 
-bool simplify_clamp_nothing(rewrite_t *rw, draft_t *draft) {
-  (void)rw;
-  return !draft_attr(draft, KILN_ATTR_min) && !draft_attr(draft, KILN_ATTR_max) &&
-         draft_become(draft, draft->operands[0]);
-}
-
 /* The op's neutral right operand for the dtype; symmetric: it is neutral on the left as well. */
 static kiln_number_t neutral_of(kiln_op_t op, kiln_dtype_t dtype, bool *symmetric) {
   bool is_float = kiln_dtype_is_float(dtype);

@@ -89,9 +89,8 @@ static void add_ints(maker_t *m, attempt_t *attempt, kiln_attr_t attr, const int
 
 static kiln_number_t random_number(maker_t *m, kiln_dtype_t dtype) {
   static const double reals[] = {0, -0.0, 1, 1, -1, 2, 0.5, 3, INFINITY, -INFINITY, 1e-40, 65504};
-  if (dtype == KILN_DTYPE_bool) return (kiln_number_t){true, below(m, 2), 0};
   if (!kiln_dtype_is_float(dtype)) {
-    int64_t integer = below(m, 6);
+    int64_t integer = below(m, dtype == KILN_DTYPE_bool ? 2 : 6);
     return (kiln_number_t){true, integer, (double)integer};
   }
   return (kiln_number_t){.real = reals[below(m, sizeof reals / sizeof *reals)]};
