@@ -1,0 +1,199 @@
+/* server/program.c: from what a client sent to a program; everything that is derived once per graph is
+ * derived here. */
+#include "server/program.h"
+
+#include "base/map.h"
+#include "ir/text.h"
+#include "ir/wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WIDE_ELEMENTS ((int64_t)1 << 31)
+
+/* --- identity --------------------------------------------------------------------------------------- */
+
+static kiln_digest_t digest_of(const char *name, const kiln_options_t *options, const void *bytes,
+                               size_t size) {
+  uint8_t chosen[] = {options->excess_precision, options->allow_tf32, options->unfused};
+  kiln_hasher_t *hasher = kiln_hasher_create();
+  if (!hasher) return (kiln_digest_t){0};
+  kiln_hasher_field(hasher, chosen, sizeof chosen);
+  kiln_hasher_field(hasher, name, strlen(name));
+  kiln_hasher_field(hasher, bytes, size);
+  return kiln_hasher_finish(hasher);
+}
+
+bool program_source_digest(const program_source_t *source, kiln_digest_t *out) {
+  if (!source->text) return false;
+  *out = digest_of(source->name, &source->options, source->text, source->text_size);
+  return true;
+}
+
+/* --- making one ------------------------------------------------------------------------------------- */
+
+typedef struct {
+  program_t *program;
+  const program_source_t *source;
+} making_t;
+
+static kiln_status_t choose(const kiln_graph_list_t *graphs, const char *name, const kiln_graph_t **out) {
+  if (!graphs->count) return kiln_error(KILN_INVALID_GRAPH, "the text holds no graph");
+  for (size_t i = 0; i < graphs->count; i++) {
+    *out = graphs->graphs[i];
+    if (*name ? !strcmp((*out)->name, name) : graphs->count == 1) return NULL;
+  }
+  if (*name) return kiln_error(KILN_NOT_FOUND, "the text holds no graph '%s'", name);
+  return kiln_error_detail(
+      kiln_error(KILN_INVALID_ARGUMENT, "the text holds %zu graphs: say which by name", graphs->count),
+      "field", "name");
+}
+
+static kiln_status_t read_graph(making_t *making, const kiln_graph_t **out) {
+  kiln_arena_t *arena = &making->program->arena;
+  const program_source_t *source = making->source;
+  if (!source->text) return kiln_graph_decode(arena, source->form, out);
+  kiln_graph_list_t graphs = {0};
+  KILN_TRY(kiln_text_parse(arena, "graph", source->text, source->text_size, &graphs));
+  return choose(&graphs, source->name, out);
+}
+
+/* The same graph, with names that say nothing. */
+static const kiln_graph_t *without_names(kiln_arena_t *arena, const kiln_graph_t *graph) {
+  kiln_graph_t *bare = kiln_arena_copy(arena, graph, sizeof *graph);
+  kiln_symbol_t *symbols = KILN_NEW_ARRAY(arena, kiln_symbol_t, graph->symbol_count);
+  for (uint32_t i = 0; i < graph->symbol_count; i++) symbols[i].name = kiln_arena_printf(arena, "s%u", i);
+  bare->name = "graph";
+  bare->symbols = symbols;
+  bare->value_names = NULL;
+  return bare;
+}
+
+/* Counts that depend on symbols are kept once each, by their normal form. */
+static void note_elements(program_t *program, kiln_map_t *seen, kiln_dim_t elements) {
+  if (kiln_dim_is_constant(elements)) {
+    program->wide |= elements.constant >= WIDE_ELEMENTS;
+    return;
+  }
+  bool added;
+  kiln_map_put(seen, elements.terms, elements.term_count * sizeof *elements.terms, &added);
+  if (added)
+    KILN_PUSH(&program->arena, program->elements, program->element_count, program->element_capacity,
+              elements);
+}
+
+static void collect_elements(program_t *program) {
+  const kiln_graph_t *graph = program->graph;
+  kiln_map_t *seen = kiln_map_create(&program->arena);
+  for (uint32_t i = 0; i < graph->value_count; i++) {
+    kiln_dim_t elements;
+    if (kiln_type_elements(&program->arena, &graph->types[i], &elements))
+      note_elements(program, seen, elements);
+  }
+}
+
+/* With names: two graphs that differ in names are two programs, so that no error names what another session
+ * said. */
+static kiln_digest_t digest_of_form(const program_t *program) {
+  kiln_buffer_t form;
+  kiln_buffer_init(&form);
+  kiln_graph_encode(&form, program->graph);
+  kiln_digest_t digest = digest_of("", &program->options, kiln_buffer_text(&form), form.size);
+  kiln_buffer_deinit(&form);
+  return digest;
+}
+
+static kiln_status_t make(void *argument) {
+  making_t *making = argument;
+  program_t *program = making->program;
+  kiln_arena_t *arena = &program->arena;
+  const kiln_graph_t *graph;
+  KILN_TRY(read_graph(making, &graph));
+  program->graph = kiln_graph_canonicalize(arena, graph);
+  program->input_types = program->graph->types;
+  kiln_graph_encode(&program->wire, without_names(arena, program->graph));
+  kiln_buffer_append(&program->full_key, &(kiln_digest_t){0}, sizeof(kiln_digest_t));
+  kiln_graph_key_bytes(arena, program->graph, &program->full_key);
+  collect_elements(program);
+  program->options = making->source->options;
+  if (!program_source_digest(making->source, &program->digest)) program->digest = digest_of_form(program);
+  if (!program->wire.failed && !program->full_key.failed) return NULL;
+  return kiln_error_detail(kiln_error(KILN_OUT_OF_MEMORY, "no memory for the graph"), "where", "host");
+}
+
+kiln_status_t program_create(const program_source_t *source, size_t limit_bytes, program_t **out_program) {
+  program_t *program = calloc(1, sizeof *program);
+  if (!program)
+    return kiln_error_detail(kiln_error(KILN_OUT_OF_MEMORY, "no memory for a graph"), "where", "host");
+  program->references = 1;
+  kiln_arena_init(&program->arena, limit_bytes);
+  making_t making = {.program = program, .source = source};
+  kiln_status_t status = kiln_arena_guard(&program->arena, make, &making);
+  if (status) {
+    program_release(program);
+  } else {
+    *out_program = program;
+  }
+  return status;
+}
+
+program_t *program_retain(program_t *program) {
+  program->references++;
+  return program;
+}
+
+void program_release(void *pointer) {
+  program_t *program = pointer;
+  if (!program || --program->references) return;
+  kiln_buffer_deinit(&program->wire);
+  kiln_buffer_deinit(&program->full_key);
+  kiln_arena_deinit(&program->arena);
+  free(program);
+}
+
+uint64_t program_bytes(const program_t *program) {
+  return sizeof *program + program->arena.used_bytes + program->wire.capacity + program->full_key.capacity;
+}
+
+/* --- classes and keys ------------------------------------------------------------------------------- */
+
+static int64_t largest_power(int64_t value) {
+  for (int64_t power = 16; power > 1; power /= 2) {
+    if (value % power == 0) return power;
+  }
+  return 1;
+}
+
+kiln_symbol_class_t program_class(const program_t *program, const int64_t *symbols) {
+  kiln_symbol_class_t out = {.wide = program->wide};
+  int64_t values[KILN_MAX_SYMBOLS] = {0};
+  bool all_known = true;
+  for (uint32_t i = 0; i < KILN_MAX_SYMBOLS; i++) {
+    bool declared = i < program->graph->symbol_count;
+    if (declared) values[i] = symbols ? symbols[i] : program->graph->symbols[i].typical;
+    bool known = declared && (symbols || values[i]);
+    all_known &= known || !declared;
+    out.multiple[i] = known ? largest_power(values[i]) : 1;
+  }
+  for (size_t i = 0; all_known && !out.wide && i < program->element_count; i++) {
+    int64_t elements;
+    out.wide = !kiln_dim_eval(program->elements[i], values, &elements) || elements >= WIDE_ELEMENTS;
+  }
+  return out;
+}
+
+const kiln_buffer_t *program_full_key(program_t *program, const kiln_digest_t *key) {
+  memcpy(program->full_key.data, key, sizeof *key);
+  return &program->full_key;
+}
+
+void program_remember(program_t *program, uint32_t device, const kiln_symbol_class_t *symbol_class,
+                      const kiln_digest_t *key) {
+  for (size_t i = 0; i < program->class_count; i++) {
+    if (program->classes[i].device == device && kiln_digest_equal(&program->classes[i].key, key)) return;
+  }
+  program->classes[program->class_next] =
+      (program_class_t){.device = device, .symbol_class = *symbol_class, .key = *key};
+  program->class_next = (program->class_next + 1) % PROGRAM_MAX_CLASSES;
+  if (program->class_count < PROGRAM_MAX_CLASSES) program->class_count++;
+}
