@@ -135,23 +135,22 @@ static const helper_t helpers[] = {
                                          "  const T floored = floor(quotient);\n"
                                          "  return quotient - floored > (T)0.5 ? floored + 1 : floored;\n"
                                          "}\n" FUNCTION "float kiln_floordiv(float a, float b) { return "
-                                                        "kiln_floordiv_real(a, b); }\n" FUNCTION
+                                         "kiln_floordiv_real(a, b); }\n" FUNCTION
                                          "double kiln_floordiv(double a, double b) { return "
                                          "kiln_floordiv_real(a, b); }\n"},
-    {"kiln_remainder", "// Integers: 0 for a zero divisor and for -1.\n" BINARY(
-                           "kiln_remainder", "  if (b == 0 || (b == (T)-1 && (T)-1 < (T)0)) return 0;\n"
-                                             "  const T rest = a % b;\n"
-                                             "  return rest != 0 && (rest < 0) != (b < 0) ? (T)(rest + b) : "
-                                             "rest;\n") "template <typename T>\n" FUNCTION
-                                                        "T kiln_remainder_real(T a, T b) {\n"
-                                                        "  const T modulus = fmod(a, b);\n"
-                                                        "  return modulus != 0 && (b < 0) != (modulus < 0) ? "
-                                                        "modulus + b : modulus;\n"
-                                                        "}\n" FUNCTION
-                                                        "float kiln_remainder(float a, float b) { return "
-                                                        "kiln_remainder_real(a, b); }\n" FUNCTION
-                                                        "double kiln_remainder(double a, double b) { return "
-                                                        "kiln_remainder_real(a, b); }\n"},
+    {"kiln_remainder",
+     "// Integers: 0 for a zero divisor and for -1.\n" BINARY(
+         "kiln_remainder", "  if (b == 0 || (b == (T)-1 && (T)-1 < (T)0)) return 0;\n"
+                           "  const T rest = a % b;\n"
+                           "  return rest != 0 && (rest < 0) != (b < 0) ? (T)(rest + b) : "
+                           "rest;\n") "template <typename T>\n" FUNCTION "T kiln_remainder_real(T a, T b) {\n"
+                                      "  const T modulus = fmod(a, b);\n"
+                                      "  return modulus != 0 && (b < 0) != (modulus < 0) ? "
+                                      "modulus + b : modulus;\n"
+                                      "}\n" FUNCTION "float kiln_remainder(float a, float b) { return "
+                                      "kiln_remainder_real(a, b); }\n" FUNCTION
+                                      "double kiln_remainder(double a, double b) { return "
+                                      "kiln_remainder_real(a, b); }\n"},
     /* -- choice; a NaN wins */
     {"kiln_maximum", BINARY("kiln_maximum", "  return a > b || a != a ? a : b;\n")},
     {"kiln_minimum", BINARY("kiln_minimum", "  return a < b || a != a ? a : b;\n")},

@@ -136,8 +136,11 @@ static kiln_status_t lower_piece(builder_t *builder, const kiln_region_t *region
     request.index[i] =
         kiln_index_add(kernel, request.index[i], kiln_index_axis(kernel, region->axes[next++]));
   }
+  kiln_expr_id_t value;
+  KILN_TRY(kiln_lower(builder->lowering, &request, &value));
   *out_store = kiln_lower_store(builder->lowering, piece->store, request.index);
-  return kiln_lower(builder->lowering, &request, &out_store->value);
+  out_store->value = value;
+  return NULL;
 }
 
 static bool splits_equal(const kiln_axis_splits_t *a, const kiln_axis_splits_t *b) {

@@ -239,17 +239,44 @@ static const kiln_slot_t *make_slots(kiln_emitter_t *emitter, uint32_t *out_coun
 /* --- the source
  * ------------------------------------------------------------------------------------------------- */
 
+/* A variable of the device must have constants for initial values, and a NaN's bits are not one as a float:
+ * floats are kept as integers. */
+static const char *table_type(kiln_dtype_t dtype) {
+  if (dtype == KILN_DTYPE_f32) return "unsigned";
+  return dtype == KILN_DTYPE_f64 ? "unsigned long long" : kiln_emit_storage_type(dtype);
+}
+
+static bool is_float_table(const kiln_emitter_t *emitter, const kiln_kernel_buffer_t *buffer) {
+  return is_table_in_source(emitter, buffer) &&
+         (buffer->dtype == KILN_DTYPE_f32 || buffer->dtype == KILN_DTYPE_f64);
+}
+
 static void emit_table(kiln_emitter_t *emitter, kiln_buffer_t *out, size_t number) {
   const kiln_kernel_buffer_t *buffer = &emitter->kernel->buffers[number];
   const kiln_node_t *node = &emitter->kernel->graph->nodes[buffer->node];
+  bool is_float = is_float_table(emitter, buffer);
   uint32_t count = kiln_constant_count(node);
-  kiln_buffer_printf(out, "static __device__ const __align__(16) %s %s[%u] = {", kiln_emit_storage_type(buffer->dtype),
-                     emitter->buffer_names[number], count);
+  kiln_buffer_printf(out, "static __device__ const __align__(16) %s %s%s[%u] = {", table_type(buffer->dtype),
+                     emitter->buffer_names[number], is_float ? "_bits" : "", count);
   for (uint32_t i = 0; i < count; i++) {
+    uint64_t bits = kiln_constant_bits(node, i);
     kiln_buffer_puts(out, i == 0 ? "" : i % 8 ? ", " : ",\n  ");
-    kiln_buffer_puts(out, kiln_emit_bits(emitter, kiln_constant_bits(node, i), buffer->dtype));
+    if (is_float)
+      kiln_buffer_printf(out, "0x%llx", (unsigned long long)bits);
+    else
+      kiln_buffer_puts(out, kiln_emit_bits(emitter, bits, buffer->dtype));
   }
   kiln_buffer_puts(out, "};\n\n");
+}
+
+static void emit_table_pointers(kiln_emitter_t *emitter, kiln_buffer_t *out) {
+  for (size_t i = 0; i < emitter->kernel->buffer_count; i++) {
+    const kiln_kernel_buffer_t *buffer = &emitter->kernel->buffers[i];
+    const char *type = kiln_emit_storage_type(buffer->dtype), *name = emitter->buffer_names[i];
+    if (!is_float_table(emitter, buffer)) continue;
+    kiln_buffer_printf(out, "  const %s *const %s = reinterpret_cast<const %s *>(%s_bits);\n", type, name,
+                       type, name);
+  }
 }
 
 static void emit_signature(kiln_emitter_t *emitter, kiln_buffer_t *out, const char *entry) {
@@ -282,6 +309,7 @@ static void emit_source(kiln_emitter_t *emitter, const kiln_grouping_t *grouping
     if (is_table_in_source(emitter, &emitter->kernel->buffers[i])) emit_table(emitter, out, i);
   }
   emit_signature(emitter, out, entry);
+  emit_table_pointers(emitter, out);
   kiln_buffer_append(out, emitter->body.data, emitter->body.size);
   kiln_buffer_puts(out, "}\n");
 }

@@ -14,19 +14,16 @@ enum {
   MOST_WORK = 1000      /* scalars of one thread that a split may lead to */
 };
 
-/* --- rewriting a region
- * ------------------------------------------------------------------------------------- */
+/* --- rewriting a region -------------------------------------------------------------------------------- */
 
-static kiln_expr_id_t *same_axes(kiln_kernel_t *kernel) {
+kiln_expr_id_t *kiln_region_same_axes(kiln_kernel_t *kernel) {
   kiln_expr_id_t *axes = KILN_NEW_ARRAY(kernel->arena, kiln_expr_id_t, kernel->axis_count);
   for (size_t i = 0; i < kernel->axis_count; i++) axes[i] = KILN_SAME_AXIS;
   return axes;
 }
 
-kiln_region_t kiln_region_with_axis(kiln_kernel_t *kernel, const kiln_region_t *region, uint32_t axis,
-                                    kiln_expr_id_t index) {
-  kiln_expr_id_t *axes = same_axes(kernel);
-  axes[axis] = index;
+kiln_region_t kiln_region_replace(kiln_kernel_t *kernel, const kiln_region_t *region,
+                                  const kiln_expr_id_t *axes) {
   kiln_expr_id_t *made = kiln_rewrite(kernel, axes, 0, kiln_region_reachable(kernel, region));
   kiln_kernel_store_t *stores = KILN_NEW_ARRAY(kernel->arena, kiln_kernel_store_t, region->store_count);
   for (uint32_t i = 0; i < region->store_count; i++) {
@@ -99,7 +96,9 @@ kiln_region_t kiln_schedule_split(kiln_kernel_t *kernel, kiln_region_t region,
     if (!split->inner) start = kiln_kernel_dim_mul(kernel, start, split->part);
     kiln_expr_id_t index = kiln_index_add_scaled(kernel, kiln_index_constant(kernel, start),
                                                  split->inner ? factor : one, kiln_index_axis(kernel, axis));
-    kiln_region_t there = kiln_region_with_axis(kernel, &region, old, index);
+    kiln_expr_id_t *axes = kiln_region_same_axes(kernel);
+    axes[old] = index;
+    kiln_region_t there = kiln_region_replace(kernel, &region, axes);
     memcpy(stores + point * count, there.stores, count * sizeof *stores);
   }
   region.axes = kiln_region_axes_with(kernel, &region, split->position, axis);
@@ -255,14 +254,16 @@ static bool can_merge(kiln_kernel_t *kernel, const kiln_region_t *region, uint32
   return true;
 }
 
-/* Axes outer and inner become one: outer stands still and inner runs over both. */
+/* Axes outer and inner become one: outer stands still and inner runs over both (at once: alone, either would
+ * change what is known of an index). */
 static kiln_region_t merge_at(kiln_kernel_t *kernel, kiln_region_t region, uint32_t position) {
   uint32_t outer = region.axes[position], inner = region.axes[position + 1];
   kiln_dim_t extent = kiln_kernel_dim_mul(kernel, kernel->axes[outer].extent, kernel->axes[inner].extent);
   uint32_t axis = kiln_kernel_axis(kernel, extent, 1);
-  kiln_region_t still =
-      kiln_region_with_axis(kernel, &region, outer, kiln_index_constant(kernel, kiln_dim_constant(0)));
-  kiln_region_t merged = kiln_region_with_axis(kernel, &still, inner, kiln_index_axis(kernel, axis));
+  kiln_expr_id_t *replaced = kiln_region_same_axes(kernel);
+  replaced[outer] = kiln_index_constant(kernel, kiln_dim_constant(0));
+  replaced[inner] = kiln_index_axis(kernel, axis);
+  kiln_region_t merged = kiln_region_replace(kernel, &region, replaced);
   uint32_t *axes = KILN_NEW_ARRAY(kernel->arena, uint32_t, region.axis_count);
   for (uint32_t i = 0, count = 0; i < region.axis_count; i++) {
     if (i != position) axes[count++] = i == position + 1 ? axis : region.axes[i];

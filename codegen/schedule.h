@@ -42,9 +42,12 @@ kiln_region_t kiln_schedule_vectorize(kiln_kernel_t *kernel, kiln_region_t regio
 /* -- the tools of the steps
  * ----------------------------------------------------------------------------------------------- */
 
-/* The region with axis `axis` of the kernel replaced in all expressions; its list of axes is as it was. */
-kiln_region_t kiln_region_with_axis(kiln_kernel_t *kernel, const kiln_region_t *region, uint32_t axis,
-                                    kiln_expr_id_t index);
+/* A map for kiln_region_replace that changes nothing yet. */
+kiln_expr_id_t *kiln_region_same_axes(kiln_kernel_t *kernel);
+/* The region with axes of the kernel replaced in all expressions, as in kiln_rewrite; its list of axes is as
+ * it was. */
+kiln_region_t kiln_region_replace(kiln_kernel_t *kernel, const kiln_region_t *region,
+                                  const kiln_expr_id_t *axes);
 /* The list of axes with the one at `position` replaced. */
 const uint32_t *kiln_region_axes_with(kiln_kernel_t *kernel, const kiln_region_t *region, uint32_t position,
                                       uint32_t axis);

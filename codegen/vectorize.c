@@ -51,7 +51,9 @@ static kiln_region_t cut(kiln_kernel_t *kernel, kiln_region_t region, uint32_t l
   uint32_t lane = kiln_kernel_axis(kernel, kiln_dim_constant(lanes), 1);
   kiln_expr_id_t index = kiln_index_add_scaled(kernel, kiln_index_axis(kernel, lane),
                                                kiln_dim_constant(lanes), kiln_index_axis(kernel, vector));
-  region = kiln_region_with_axis(kernel, &region, old, index);
+  kiln_expr_id_t *axes = kiln_region_same_axes(kernel);
+  axes[old] = index;
+  region = kiln_region_replace(kernel, &region, axes);
   region.axes = kiln_region_axes_with(kernel, &region, last, vector);
   region.lane_axis = lane;
   region.lanes = lanes;

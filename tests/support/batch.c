@@ -55,16 +55,17 @@ void kiln_batch_destroy(kiln_batch_t *batch) {
 static void append_kernel(kiln_batch_t *batch, kiln_kernel_source_t *kernel) {
   unsigned number = batch->kernel_count++;
   const char *entry = kiln_arena_printf(batch->arena, "%s_%u", kernel->entry, number);
-  kiln_buffer_printf(&batch->source, "#define %s %s\nnamespace kernel_%u {\n%s}\n#undef %s\n", kernel->entry, entry,
-                     number, kernel->source, kernel->entry);
+  kiln_buffer_printf(&batch->source, "#define %s %s\nnamespace kernel_%u {\n%s}\n#undef %s\n", kernel->entry,
+                     entry, number, kernel->source, kernel->entry);
   kernel->entry = entry;
 }
 
 uint32_t kiln_batch_add(kiln_batch_t *batch, const kiln_graph_t *graph, const kiln_options_t *options,
                         const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run) {
   job_t job = {0};
-  require(kiln_pipeline_generate(batch->arena, graph, &batch->target, options, symbol_class, run, &job.pipeline),
-          "generating");
+  require(
+      kiln_pipeline_generate(batch->arena, graph, &batch->target, options, symbol_class, run, &job.pipeline),
+      "generating");
   uint32_t count = job.pipeline.grouping->group_count;
   job.kernels = kiln_arena_copy(batch->arena, job.pipeline.kernels, count * sizeof *job.kernels);
   for (uint32_t i = 0; i < count; i++) append_kernel(batch, &job.kernels[i]);
@@ -103,8 +104,9 @@ static void print_job(const kiln_batch_t *batch, uint32_t number) {
   kiln_buffer_init(&text);
   kiln_text_print(batch->arena, &text, pipeline->input);
   kiln_text_print(batch->arena, &text, pipeline->optimized);
-  for (uint32_t i = 0; i < pipeline->grouping->group_count; i++) kiln_buffer_puts(&text, pipeline->kernels[i].source);
-  print_message("%s\n", kiln_buffer_text(&text));
+  for (uint32_t i = 0; i < pipeline->grouping->group_count; i++)
+    kiln_buffer_puts(&text, pipeline->kernels[i].source);
+  fputs(kiln_buffer_text(&text), stderr); /* cmocka cuts long messages */
   kiln_buffer_deinit(&text);
 }
 
@@ -128,7 +130,8 @@ static kiln_host_span_t span_of(kiln_batch_t *batch, const kiln_plan_tensor_t *t
                                 int64_t *strides) {
   uint64_t bytes = 0;
   require(kiln_plan_tensor_bytes(tensor, symbols, &bytes), "sizes");
-  for (uint32_t i = 0; i < tensor->type.rank; i++) assert_true(kiln_dim_eval(tensor->strides[i], symbols, &strides[i]));
+  for (uint32_t i = 0; i < tensor->type.rank; i++)
+    assert_true(kiln_dim_eval(tensor->strides[i], symbols, &strides[i]));
   return (kiln_host_span_t){kiln_arena_alloc(batch->arena, bytes), bytes};
 }
 
@@ -146,7 +149,8 @@ void kiln_batch_run(kiln_batch_t *batch, uint32_t number, const int64_t *symbols
     in[i] = span_of(batch, &plan->inputs[i], symbols, strides);
     kiln_storage_scatter(in[i].data, strides, &inputs[i]);
   }
-  for (uint32_t i = 0; i < graph->output_count; i++) out[i] = span_of(batch, &plan->outputs[i], symbols, strides);
+  for (uint32_t i = 0; i < graph->output_count; i++)
+    out[i] = span_of(batch, &plan->outputs[i], symbols, strides);
   kiln_execution_timings_t timings;
   kiln_status_t status = kiln_device_execute(batch->device, job->executable, symbols, in, out, &timings);
   if (status) print_job(batch, number);
@@ -160,8 +164,8 @@ void kiln_batch_run(kiln_batch_t *batch, uint32_t number, const int64_t *symbols
   }
 }
 
-void kiln_batch_check(kiln_batch_t *batch, uint32_t number, const int64_t *symbols, const kiln_tensor_t *inputs,
-                      const char *what) {
+void kiln_batch_check(kiln_batch_t *batch, uint32_t number, const int64_t *symbols,
+                      const kiln_tensor_t *inputs, const char *what) {
   const kiln_graph_t *graph = batch->jobs[number].pipeline.input;
   kiln_reference_t *expected = KILN_NEW_ARRAY(batch->arena, kiln_reference_t, graph->output_count);
   kiln_tensor_t *got = KILN_NEW_ARRAY(batch->arena, kiln_tensor_t, graph->output_count);
@@ -171,8 +175,8 @@ void kiln_batch_check(kiln_batch_t *batch, uint32_t number, const int64_t *symbo
     kiln_comparison_t comparison = kiln_reference_compare(&expected[i], &got[i]);
     if (!comparison.wrong) continue;
     print_job(batch, number);
-    fail_msg("%s: output %u: %lld of %lld elements are wrong, first %lld: %a instead of %a (bound %g)", what, i,
-             (long long)comparison.wrong, (long long)comparison.elements, (long long)comparison.first_wrong,
-             comparison.got, comparison.expected, comparison.bound);
+    fail_msg("%s: output %u: %lld of %lld elements are wrong, first %lld: %a instead of %a (bound %g)", what,
+             i, (long long)comparison.wrong, (long long)comparison.elements,
+             (long long)comparison.first_wrong, comparison.got, comparison.expected, comparison.bound);
   }
 }

@@ -1,8 +1,8 @@
 /* tests/support/batch.h: many graphs through pipeline, NVRTC and emulated device, compiled together.
  *
- * NVRTC's start costs more than a small kernel, so bulk tests generate all their graphs first and compile the kernels of
- * all of them as one translation unit, each in a namespace and under an entry name of its own. Every call fails the test on
- * an error.
+ * NVRTC's start costs more than a small kernel, so bulk tests generate all their graphs first and compile the
+ * kernels of all of them as one translation unit, each in a namespace and under an entry name of its own.
+ * Every call fails the test on an error.
  */
 #ifndef KILN_TESTS_SUPPORT_BATCH_H
 #define KILN_TESTS_SUPPORT_BATCH_H
@@ -26,7 +26,7 @@ const char *kiln_batch_compile(kiln_batch_t *batch);
 void kiln_batch_run(kiln_batch_t *batch, uint32_t number, const int64_t *symbols, const kiln_tensor_t *inputs,
                     kiln_tensor_t *outputs);
 /* Fails unless the reference agrees with the outputs of a run. `what` begins the message. */
-void kiln_batch_check(kiln_batch_t *batch, uint32_t number, const int64_t *symbols, const kiln_tensor_t *inputs,
-                      const char *what);
+void kiln_batch_check(kiln_batch_t *batch, uint32_t number, const int64_t *symbols,
+                      const kiln_tensor_t *inputs, const char *what);
 
 #endif

@@ -1,6 +1,6 @@
-/* tests/unit/test_codegen_random.c: random graphs on the emulated device: the reference's values, and the same bits
- * whether nodes are fused or launched one by one. A failure prints its seed; KILN_SEED=<number> runs that seed alone,
- * KILN_ROUNDS more of them.
+/* tests/unit/test_codegen_random.c: random graphs on the emulated device: the reference's values, and the
+ * same bits whether nodes are fused or launched one by one. A failure prints its seed; KILN_SEED=<number>
+ * runs that seed alone, KILN_ROUNDS more of them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,10 +22,11 @@ static const kiln_graph_t *graph_of(kiln_arena_t *arena, uint64_t seed) {
   return kiln_random_graph(arena, seed, &random);
 }
 
-static void check_same_bits(kiln_batch_t *batch, uint32_t fused, uint32_t unfused, const kiln_tensor_t *inputs,
-                            const char *what, kiln_arena_t *arena) {
+static void check_same_bits(kiln_batch_t *batch, uint32_t fused, uint32_t unfused,
+                            const kiln_tensor_t *inputs, const char *what, kiln_arena_t *arena) {
   uint32_t count = kiln_batch_pipeline(batch, fused)->input->output_count;
-  kiln_tensor_t *a = KILN_NEW_ARRAY(arena, kiln_tensor_t, count), *b = KILN_NEW_ARRAY(arena, kiln_tensor_t, count);
+  kiln_tensor_t *a = KILN_NEW_ARRAY(arena, kiln_tensor_t, count),
+                *b = KILN_NEW_ARRAY(arena, kiln_tensor_t, count);
   kiln_batch_run(batch, fused, NULL, inputs, a);
   kiln_batch_run(batch, unfused, NULL, inputs, b);
   for (uint32_t i = 0; i < count; i++) {
@@ -67,7 +68,8 @@ static void random_graphs_have_the_reference_values_fused_and_unfused(void **sta
     check_seeds(strtoull(only, NULL, 0), 1);
     return;
   }
-  for (uint64_t i = 0; i < rounds; i += BATCH) check_seeds(7000000 + i, rounds - i < BATCH ? rounds - i : BATCH);
+  for (uint64_t i = 0; i < rounds; i += BATCH)
+    check_seeds(7000000 + i, rounds - i < BATCH ? rounds - i : BATCH);
 }
 
 int main(void) {
