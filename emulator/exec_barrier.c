@@ -4,6 +4,7 @@
  * thread that completes the barrier makes all of them ready again at the instruction behind theirs. See ops.h
  * for who calls these.
  */
+#include "emulator/checks.h"
 #include "emulator/ops.h"
 
 enum { SYNC, ARRIVE, RED_POPC, RED_AND, RED_OR };
@@ -18,6 +19,7 @@ static void deliver(emu_warp_t *w, uint32_t lane, const emu_inst_t *i, const emu
 }
 
 static void open_barrier(emu_block_t *block, uint32_t id) {
+  if (block->shadow) emu_shadow_join(block, block->barriers[id].warps);
   for (uint32_t n = 0; n < block->warp_count; n++) {
     emu_warp_t *w = &block->warps[n];
     EMU_EACH_LANE(lane, w->at_barrier) {
@@ -68,6 +70,7 @@ const emu_inst_t *emu_exec_barrier(emu_warp_t *w, const emu_inst_t *i) {
   emu_barrier_t *barrier = &block->barriers[id];
   barrier->expected = count;
   barrier->arrived += arrivals(w, i->width);
+  barrier->warps |= 1u << w->index;
   if (i->kind >= RED_POPC) {
     uint32_t p = *emu_u32(w, i->arg[3]);
     barrier->holding += (uint32_t)__builtin_popcount((i->mode ? ~p : p) & w->mask);

@@ -67,6 +67,10 @@ const emu_inst_t *emu_exec_branch_index(emu_warp_t *w, const emu_inst_t *i) {
 
 const emu_inst_t *emu_exec_exit(emu_warp_t *w, const emu_inst_t *i) {
   uint32_t lanes = guarded_lanes(w, i);
+  if (w->copy_count) {
+    EMU_EACH_LANE(lane, lanes) w->copy_group[lane]++;
+    emu_copies_finish(w, lanes, 0);
+  }
   w->block->live_threads -= (uint32_t)__builtin_popcount(lanes);
   w->ready &= ~lanes;
   w->group &= ~lanes;

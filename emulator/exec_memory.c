@@ -7,6 +7,7 @@
  */
 #include "emulator/exec_memory.h"
 
+#include "emulator/checks.h"
 #include "emulator/ops.h"
 
 #include <inttypes.h>
@@ -16,9 +17,10 @@
 static const char *const space_names[] = {"generic", "global", "shared", "local", "parameter"};
 
 const emu_inst_t *emu_bad_access(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, uint64_t address,
-                                 emu_space_t space, uint32_t bytes, bool write) {
+                                 emu_space_t space, uint32_t bytes, emu_access_t access) {
   char where[160] = "";
-  const char *verb = write ? "write" : "read";
+  static const char *const verbs[] = {"read", "write", "atomic"};
+  const char *verb = verbs[access];
   if (address % bytes)
     return emu_fault(w, i, lane, CUDA_ERROR_MISALIGNED_ADDRESS,
                      "misaligned %s of %u bytes at %s address 0x%" PRIx64, verb, bytes, space_names[space],
@@ -108,7 +110,8 @@ static bool lane_pointers(emu_warp_t *w, const emu_inst_t *i, emu_request_t *r) 
     high = address > high ? address : high;
   }
   bool global = i->space == EMU_SPACE_GLOBAL || (i->space == EMU_SPACE_GENERIC && high < EMU_SHARED_WINDOW);
-  if (global && !(misaligned & (bytes - 1)) && range_of(w, i, low, high - low + bytes)) {
+  r->range = NULL;
+  if (global && !(misaligned & (bytes - 1)) && (r->range = range_of(w, i, low, high - low + bytes))) {
     r->space = EMU_SPACE_GLOBAL;
     for (uint32_t lane = 0; lane < 32; lane++)
       r->pointers[lane] = (unsigned char *)(uintptr_t)r->addresses[lane];
@@ -121,7 +124,7 @@ static bool lane_pointers(emu_warp_t *w, const emu_inst_t *i, emu_request_t *r) 
     if (r->pointers[lane]) continue;
     uint64_t address = r->addresses[lane];
     if (i->space == EMU_SPACE_GENERIC) space_of(&address);
-    emu_bad_access(w, i, lane, address, space, bytes, r->write);
+    emu_bad_access(w, i, lane, address, space, bytes, r->access);
     return false;
   }
   return true;
@@ -138,11 +141,11 @@ static void count_global(emu_warp_t *w, const emu_inst_t *i, const emu_request_t
     while (n && seen[n - 1] != sector) n--;
     if (n) continue;
     seen[count++] = sector;
-    emu_sectors_add(&w->block->sectors, r->addresses[lane], bytes, r->write);
+    emu_sectors_add(&w->block->sectors, r->addresses[lane], bytes, r->access != EMU_ACCESS_READ);
   }
   kiln_emu_counters_t *counters = &w->worker->counters;
-  *(r->write ? &counters->global_store_requests : &counters->global_load_requests) += 1;
-  *(r->write ? &counters->global_store_sectors : &counters->global_load_sectors) += count;
+  *(r->access ? &counters->global_store_requests : &counters->global_load_requests) += 1;
+  *(r->access ? &counters->global_store_sectors : &counters->global_load_sectors) += count;
 }
 
 /* Passes over the 32 banks of 4 bytes: lanes conflict when they want different words of one bank. Accesses of
@@ -176,11 +179,11 @@ static void count_request(emu_warp_t *w, const emu_inst_t *i, const emu_request_
     count_global(w, i, r);
     break;
   case EMU_SPACE_SHARED:
-    *(r->write ? &counters->shared_store_requests : &counters->shared_load_requests) += 1;
+    *(r->access ? &counters->shared_store_requests : &counters->shared_load_requests) += 1;
     counters->shared_wavefronts += wavefronts(r, w->mask, bytes);
     break;
   case EMU_SPACE_LOCAL:
-    *(r->write ? &counters->local_store_requests : &counters->local_load_requests) += 1;
+    *(r->access ? &counters->local_store_requests : &counters->local_load_requests) += 1;
     counters->local_bytes += bytes * (uint64_t)__builtin_popcount(w->mask);
     break;
   default:
@@ -188,11 +191,13 @@ static void count_request(emu_warp_t *w, const emu_inst_t *i, const emu_request_
   }
 }
 
-bool emu_request(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, bool write, emu_request_t *r) {
-  r->write = write;
+bool emu_request(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, emu_access_t access,
+                 emu_request_t *r) {
+  r->access = access;
   lane_addresses(w, i, operand, r->addresses);
   if (!lane_pointers(w, i, r)) return false;
   if (w->block->launch->counting) count_request(w, i, r);
+  if (w->block->launch->checks) emu_check_access(w, i, r);
   return true;
 }
 
@@ -240,7 +245,7 @@ const emu_inst_t *emu_exec_load(emu_warp_t *w, const emu_inst_t *i) {
     atomic_store_explicit(&w->block->launch->waits, true, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
   }
-  if (!emu_request(w, i, args[i->vector], false, &r)) return NULL;
+  if (!emu_request(w, i, args[i->vector], EMU_ACCESS_READ, &r)) return NULL;
   for (uint32_t n = 0; n < i->vector; n++) {
     if (i->bytes == 8) {
       uint64_t *d = emu_u64(w, args[n]);
@@ -276,7 +281,7 @@ const emu_inst_t *emu_exec_load_param(emu_warp_t *w, const emu_inst_t *i) {
 const emu_inst_t *emu_exec_store(emu_warp_t *w, const emu_inst_t *i) {
   emu_request_t r;
   const uint32_t *args = i->args ? i->args : i->arg;
-  if (!emu_request(w, i, args[0], true, &r)) return NULL;
+  if (!emu_request(w, i, args[0], EMU_ACCESS_WRITE, &r)) return NULL;
   for (uint32_t n = 0; n < i->vector; n++) {
     if (i->bytes == 8) {
       const uint64_t *a = emu_u64(w, args[n + 1]);

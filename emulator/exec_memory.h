@@ -5,16 +5,20 @@
 
 #include "emulator/machine.h"
 
+typedef enum { EMU_ACCESS_READ, EMU_ACCESS_WRITE, EMU_ACCESS_ATOMIC } emu_access_t;
+
 typedef struct {
   uint64_t addresses[32];
   unsigned char *pointers[32]; /* of the active lanes */
+  const emu_range_t
+      *range; /* that all lanes' addresses lie in; NULL when it is not global memory, or several */
   emu_space_t space;
-  bool write;
+  emu_access_t access;
 } emu_request_t;
 
 /* Resolves, checks and counts the access of i->bytes * i->vector bytes per lane at the addresses in the frame
  * vector `operand` (i->width bytes each) plus i->offset; false after a fault. */
-bool emu_request(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, bool write,
+bool emu_request(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, emu_access_t access,
                  emu_request_t *out_request);
 
 /* Where one lane's bytes are, or NULL when the access is out of bounds or misaligned; a generic *space is
@@ -23,6 +27,6 @@ unsigned char *emu_lane_memory(emu_warp_t *w, const emu_inst_t *i, uint32_t lane
                                uint32_t bytes, emu_space_t *space);
 /* Faults with the reason why emu_lane_memory gave NULL. */
 const emu_inst_t *emu_bad_access(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, uint64_t address,
-                                 emu_space_t space, uint32_t bytes, bool write);
+                                 emu_space_t space, uint32_t bytes, emu_access_t access);
 
 #endif

@@ -50,6 +50,53 @@ typedef enum {
 
 typedef enum { EMU_ROUND_NEAREST, EMU_ROUND_ZERO, EMU_ROUND_DOWN, EMU_ROUND_UP } emu_rounding_t;
 
+/* Element types of matrix instructions. */
+typedef enum {
+  EMU_TENSOR_F64,
+  EMU_TENSOR_F32,
+  EMU_TENSOR_TF32,
+  EMU_TENSOR_F16,
+  EMU_TENSOR_BF16,
+  EMU_TENSOR_E4M3,
+  EMU_TENSOR_E5M2,
+  EMU_TENSOR_S32,
+  EMU_TENSOR_S8,
+  EMU_TENSOR_U8,
+  EMU_TENSOR_S4,
+  EMU_TENSOR_U4,
+  EMU_TENSOR_B1,
+} emu_tensor_type_t;
+
+typedef struct {
+  uint32_t m, k; /* n is 8 */
+  emu_tensor_type_t d_type, a_type, b_type, c_type;
+  uint32_t d_registers, a_registers, b_registers, c_registers;
+  bool saturate;
+  bool xor_popc; /* of b1: xor, not and */
+} emu_mma_t;
+
+typedef enum {
+  EMU_ATOMIC_ADD,
+  EMU_ATOMIC_MIN,
+  EMU_ATOMIC_MAX,
+  EMU_ATOMIC_AND,
+  EMU_ATOMIC_OR,
+  EMU_ATOMIC_XOR,
+  EMU_ATOMIC_EXCHANGE,
+  EMU_ATOMIC_CAS,
+  EMU_ATOMIC_INC,
+  EMU_ATOMIC_DEC,
+} emu_atomic_op_t;
+typedef enum {
+  EMU_ATOMIC_INTEGER,
+  EMU_ATOMIC_F64,
+  EMU_ATOMIC_F32,
+  EMU_ATOMIC_F16,
+  EMU_ATOMIC_BF16,
+  EMU_ATOMIC_F16X2,
+  EMU_ATOMIC_BF16X2,
+} emu_atomic_type_t;
+
 #define EMU_INLINE_ARGS 6
 
 struct emu_inst {
@@ -58,6 +105,8 @@ struct emu_inst {
   emu_exec_t inner;              /* what a rounding mode calls */
   uint32_t arg[EMU_INLINE_ARGS]; /* frame offsets, results first */
   const uint32_t *args;          /* all of them, where there are more */
+  const emu_inst_t *other;       /* cp.async: its reading half */
+  const emu_mma_t *mma;
   uint32_t arg_count;
   uint32_t guard;   /* frame offset of the predicate, where guarded */
   uint32_t line;    /* of the PTX text */
@@ -101,15 +150,16 @@ typedef struct {
 /* Special registers; a kernel has frame vectors for those that it reads. */
 #define EMU_SPECIALS(X)                                                                                      \
   X(TID_X, "%tid.x")                                                                                         \
-  X(TID_Y, "%tid.y") X(TID_Z, "%tid.z") X(NTID_X, "%ntid.x") X(NTID_Y, "%ntid.y") X(NTID_Z, "%ntid.z")       \
-      X(CTAID_X, "%ctaid.x") X(CTAID_Y, "%ctaid.y") X(CTAID_Z, "%ctaid.z") X(NCTAID_X, "%nctaid.x")          \
-          X(NCTAID_Y, "%nctaid.y") X(NCTAID_Z, "%nctaid.z") X(LANEID, "%laneid") X(WARPID, "%warpid")        \
-              X(NWARPID, "%nwarpid") X(SMID, "%smid") X(NSMID, "%nsmid") X(GRIDID, "%gridid")                \
-                  X(LANEMASK_EQ, "%lanemask_eq") X(LANEMASK_LE, "%lanemask_le")                              \
-                      X(LANEMASK_LT, "%lanemask_lt") X(LANEMASK_GE, "%lanemask_ge")                          \
-                          X(LANEMASK_GT, "%lanemask_gt") X(DYNAMIC_SMEM_SIZE, "%dynamic_smem_size")          \
-                              X(TOTAL_SMEM_SIZE, "%total_smem_size") X(CLUSTERID_X, "%clusterid.x")          \
-                                  X(NCLUSTERID_X, "%nclusterid.x") X(CLUSTER_CTARANK, "%cluster_ctarank")    \
+  X(TID_Y, "%tid.y")                                                                                         \
+  X(TID_Z, "%tid.z") X(NTID_X, "%ntid.x") X(NTID_Y, "%ntid.y") X(NTID_Z, "%ntid.z") X(CTAID_X, "%ctaid.x")   \
+      X(CTAID_Y, "%ctaid.y") X(CTAID_Z, "%ctaid.z") X(NCTAID_X, "%nctaid.x") X(NCTAID_Y, "%nctaid.y")        \
+          X(NCTAID_Z, "%nctaid.z") X(LANEID, "%laneid") X(WARPID, "%warpid") X(NWARPID, "%nwarpid")          \
+              X(SMID, "%smid") X(NSMID, "%nsmid") X(GRIDID, "%gridid") X(LANEMASK_EQ, "%lanemask_eq")        \
+                  X(LANEMASK_LE, "%lanemask_le") X(LANEMASK_LT, "%lanemask_lt")                              \
+                      X(LANEMASK_GE, "%lanemask_ge") X(LANEMASK_GT, "%lanemask_gt")                          \
+                          X(DYNAMIC_SMEM_SIZE, "%dynamic_smem_size") X(TOTAL_SMEM_SIZE, "%total_smem_size")  \
+                              X(CLUSTERID_X, "%clusterid.x") X(NCLUSTERID_X, "%nclusterid.x")                \
+                                  X(CLUSTER_CTARANK, "%cluster_ctarank")                                     \
                                       X(CLUSTER_NCTARANK, "%cluster_nctarank")                               \
                                           X(CLUSTER_CTAID_X, "%cluster_ctaid.x")                             \
                                               X(CLUSTER_NCTAID_X, "%cluster_nctaid.x")

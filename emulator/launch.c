@@ -9,6 +9,7 @@
 #include "emulator/launch.h"
 
 #include "base/clock.h"
+#include "emulator/checks.h"
 #include "emulator/schedule.h"
 
 #include <stdio.h>
@@ -156,6 +157,8 @@ static void fill_specials(const emu_block_t *block, uint32_t warp, unsigned char
 static void free_block(emu_block_t *block) {
   if (!block) return;
   emu_sectors_deinit(&block->sectors);
+  emu_shadow_destroy(block->shadow);
+  for (uint32_t n = 0; block->warps && n < block->warp_count; n++) free(block->warps[n].copies);
   free(block->warps);
   free(block->frames);
   free(block->shared);
@@ -179,7 +182,9 @@ static emu_block_t *make_block(emu_launch_t *launch) {
   block->frames = aligned_bytes(frames_bytes);
   block->shared = aligned_bytes((uint64_t)kernel->shared_bytes + launch->dynamic_shared_bytes);
   block->local = calloc((size_t)32 * block->warp_count, kernel->local_bytes + 1u);
-  if (!block->warps || !block->frames || !block->shared || !block->local) {
+  bool shadowed = launch->checks & (KILN_EMU_CHECK_INIT | KILN_EMU_CHECK_RACE);
+  if (shadowed) block->shadow = emu_shadow_create(kernel->shared_bytes + launch->dynamic_shared_bytes);
+  if (!block->warps || !block->frames || !block->shared || !block->local || (shadowed && !block->shadow)) {
     free_block(block);
     return NULL;
   }
@@ -195,7 +200,11 @@ static void start_warp(emu_block_t *block, uint32_t index, emu_worker_t *worker)
   emu_launch_t *launch = block->launch;
   emu_warp_t *w = &block->warps[index];
   uint32_t threads = launch->threads_per_block - index * 32;
+  emu_copy_t *copies = w->copies;
+  uint32_t capacity = w->copy_capacity;
   memset(w, 0, sizeof *w);
+  w->copies = copies;
+  w->copy_capacity = capacity;
   w->frame = block->frames + (size_t)index * launch->kernel->frame_bytes;
   w->lanes = w->ready = threads >= 32 ? ~0u : (1u << threads) - 1;
   w->index = index;
@@ -237,6 +246,7 @@ static emu_block_t *start_block(emu_worker_t *worker) {
   block->instructions = 0;
   memset(block->barriers, 0, sizeof block->barriers);
   memset(block->shared, 0, (size_t)launch->kernel->shared_bytes + launch->dynamic_shared_bytes);
+  if (block->shadow) emu_shadow_restart(block->shadow);
   for (uint32_t n = 0; n < block->warp_count; n++) start_warp(block, n, worker);
   return block;
 }

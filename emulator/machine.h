@@ -25,6 +25,15 @@
 #define EMU_WARP_QUANTUM 8192 /* instructions until the next warp's turn */
 #define EMU_YIELD_AFTER 256   /* back edges a group may take while other lanes of its warp are kept waiting */
 
+/* A cp.async that has not happened yet. */
+typedef struct {
+  unsigned char *to;
+  const unsigned char *from; /* NULL to fill with zeros */
+  uint8_t bytes, read_bytes;
+  uint8_t lane;
+  uint32_t group;
+} emu_copy_t;
+
 struct emu_warp {
   unsigned char *frame;
   uint32_t mask;  /* lanes that run the current instruction */
@@ -32,12 +41,16 @@ struct emu_warp {
   uint32_t lanes; /* lanes that exist */
   /* A lane that exists is in one of these or has exited. */
   uint32_t ready, at_barrier, at_warp_sync;
+  uint32_t same_pc;        /* lanes at a warp sync whose partners must be at the same instruction */
   uint32_t served;         /* lanes that ran since the last time all had their turn */
   uint32_t stop_pc;        /* where the group meets other lanes, or EMU_NEVER */
   uint32_t pc[32];         /* of the lanes that are not in the group */
   uint32_t sync_mask[32];  /* lanes that a lane at a warp sync waits for */
   uint32_t barrier_id[32]; /* barrier that a lane waits at */
   uint32_t index;          /* in its block */
+  emu_copy_t *copies;
+  uint32_t copy_count, copy_capacity;
+  uint32_t copy_group[32]; /* groups that each lane has committed */
   int64_t budget;          /* instructions until the warp is preempted */
   uint32_t yields;         /* back edges the group took while others were kept waiting */
   emu_block_t *block;
@@ -47,8 +60,11 @@ struct emu_warp {
 typedef struct {
   uint32_t arrived;  /* threads; 0 while the barrier is idle */
   uint32_t expected; /* threads; 0 for all that have not exited */
+  uint32_t warps;    /* that arrived, a bit each */
   uint32_t holding;  /* threads whose predicate held, for bar.red */
 } emu_barrier_t;
+
+typedef struct emu_shadow emu_shadow_t;
 
 struct emu_block {
   emu_launch_t *launch;
@@ -60,8 +76,8 @@ struct emu_block {
   emu_warp_t *warps;
   unsigned char *frames;
   unsigned char *shared;
-  unsigned char *local;     /* per thread, kernel->local_bytes each */
-  uint64_t *shared_written; /* init checker: a bit per byte */
+  unsigned char *local; /* per thread, kernel->local_bytes each */
+  emu_shadow_t *shadow; /* of shared memory, for the checkers; NULL when they are off */
   uint64_t instructions;
   emu_barrier_t barriers[16];
   emu_sector_set_t sectors;
@@ -119,6 +135,9 @@ const emu_inst_t *emu_fault(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, C
 const emu_inst_t *emu_reschedule(emu_warp_t *w);
 /* Puts the running group's lanes down at `pc` and reschedules. */
 const emu_inst_t *emu_jump(emu_warp_t *w, uint32_t lanes, uint32_t pc);
+
+/* Copies that `lanes` committed happen, apart from the last `groups_left` groups. */
+void emu_copies_finish(emu_warp_t *w, uint32_t lanes, uint32_t groups_left);
 
 /* Opens barriers that wait for nobody any more; called when threads arrive or exit. */
 void emu_barriers_recheck(emu_block_t *block);

@@ -49,4 +49,27 @@ const emu_inst_t *emu_exec_to_generic(emu_warp_t *w, const emu_inst_t *i); /* cv
 const emu_inst_t *emu_exec_from_generic(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_is_space(emu_warp_t *w, const emu_inst_t *i);
 
+/* exec_warp.c; see there for the operands */
+const emu_inst_t *emu_exec_shuffle(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_vote(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_match(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_redux(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_elect(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_active_mask(emu_warp_t *w, const emu_inst_t *i);
+
+/* exec_atomic.c, exec_async.c */
+const emu_inst_t *emu_exec_atomic(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_copy_async(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_copy_commit(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_copy_wait(emu_warp_t *w, const emu_inst_t *i);
+
+/* exec_tensor.c */
+const emu_inst_t *emu_exec_mma(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_load_matrix(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_store_matrix(emu_warp_t *w, const emu_inst_t *i);
+
+/* exec_print.c */
+const emu_inst_t *emu_exec_printf(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_assert(emu_warp_t *w, const emu_inst_t *i);
+
 #endif

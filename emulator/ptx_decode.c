@@ -309,7 +309,6 @@ static void decode_set(emu_builder_t *b, emu_statement_t *s) {
   emu_statement_t compare = *s;
   compare.parts[0] = "setp";
   emu_take(&compare, to.name);
-  if (strcmp(to.name, from.name) == 0) compare.parts[compare.part_count++] = from.name;
   if (compare.part_count && strcmp(compare.parts[compare.part_count - 1], from.name) != 0) emu_unknown(b, s);
   put_compare(b, &compare, p, 0, from);
   uint32_t one = to.kind != EMU_T_FLOAT ? (to.bytes == 2 ? 0xffffu : ~0u)

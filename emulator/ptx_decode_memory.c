@@ -159,9 +159,257 @@ static void decode_isspacep(emu_builder_t *b, emu_statement_t *s) {
   emu_put(b, s, inst);
 }
 
+/* --- atomics --- */
+
+static uint8_t atomic_type(emu_builder_t *b, const emu_statement_t *s, emu_type_t type) {
+  static const struct {
+    const char *name;
+    emu_atomic_type_t type;
+  } floats[] = {{"f64", EMU_ATOMIC_F64},   {"f32", EMU_ATOMIC_F32},     {"f16", EMU_ATOMIC_F16},
+                {"bf16", EMU_ATOMIC_BF16}, {"f16x2", EMU_ATOMIC_F16X2}, {"bf16x2", EMU_ATOMIC_BF16X2}};
+  if (type.kind != EMU_T_FLOAT) return EMU_ATOMIC_INTEGER;
+  for (size_t n = 0; n < sizeof floats / sizeof floats[0]; n++)
+    if (strcmp(floats[n].name, type.name) == 0) return (uint8_t)floats[n].type;
+  emu_unknown(b, s);
+}
+
+static bool valid_atomic(const emu_inst_t *inst, emu_type_t type) {
+  bool extreme = inst->kind == EMU_ATOMIC_MIN || inst->kind == EMU_ATOMIC_MAX;
+  if (inst->mode == EMU_ATOMIC_F32 || inst->mode == EMU_ATOMIC_F64) return inst->kind == EMU_ATOMIC_ADD;
+  if (inst->mode != EMU_ATOMIC_INTEGER) return inst->kind == EMU_ATOMIC_ADD || extreme;
+  if (type.bytes == 2) return inst->kind == EMU_ATOMIC_CAS;
+  return type.bytes == 4 || type.bytes == 8;
+}
+
+/* atom.global.add.u32 d, [a], b; red.global.add.u32 [a], b; atom.cas has two values. */
+static void decode_atom(emu_builder_t *b, emu_statement_t *s) {
+  static const struct {
+    const char *name;
+    emu_atomic_op_t op;
+  } ops[] = {{"add", EMU_ATOMIC_ADD},      {"min", EMU_ATOMIC_MIN}, {"max", EMU_ATOMIC_MAX},
+             {"and", EMU_ATOMIC_AND},      {"or", EMU_ATOMIC_OR},   {"xor", EMU_ATOMIC_XOR},
+             {"cas", EMU_ATOMIC_CAS},      {"inc", EMU_ATOMIC_INC}, {"dec", EMU_ATOMIC_DEC},
+             {"exch", EMU_ATOMIC_EXCHANGE}};
+  emu_statement_t original = *s;
+  emu_type_t type = emu_last_type(b, s, 0);
+  bool has_result = strcmp(s->parts[0], "atom") == 0;
+  emu_inst_t inst = {.fn = emu_exec_atomic, .class = EMU_CLASS_MEMORY, .bytes = type.bytes, .vector = 1};
+  take_hints(s);
+  take_strong(s);
+  emu_take(s, "acq_rel");
+  emu_take(s, "noftz");
+  inst.space = (uint8_t)emu_take_space(b, s);
+  size_t n = 0;
+  while (n < sizeof ops / sizeof ops[0] && !emu_take(s, ops[n].name)) n++;
+  if (n == sizeof ops / sizeof ops[0] || s->part_count != 2) emu_unknown(b, &original);
+  inst.kind = (uint8_t)ops[n].op;
+  inst.mode = atomic_type(b, &original, type);
+  inst.is_signed = type.kind == EMU_T_SIGNED;
+  if (!valid_atomic(&inst, type)) emu_unknown(b, &original);
+  uint32_t at = has_result, values = inst.kind == EMU_ATOMIC_CAS ? 2 : 1;
+  emu_operands(b, &original, at + 1 + values, at + 2 + values); /* one more is a cache policy */
+  emu_address(b, s, &s->operands[at], &inst, &inst.arg[1]);
+  for (uint32_t v = 0; v < values; v++)
+    inst.arg[2 + v] = emu_source(b, s, &s->operands[at + 1 + v], type.bytes == 8 ? 8 : 4);
+  emu_result_t result = {0};
+  if (has_result) {
+    result = emu_result(b, s, &s->operands[0], type);
+    inst.arg[0] = s->operands[0].kind == EMU_OPERAND_NONE ? 0 : result.offset;
+  }
+  if (inst.arg[0]) b->kernel->may_wait = true;
+  emu_put(b, s, inst);
+  emu_written(b, s, &result);
+}
+
+/* --- asynchronous copies --- */
+
+static void put_copy_async(emu_builder_t *b, emu_statement_t *s) {
+  emu_statement_t original = *s;
+  take_hints(s);
+  bool to_shared = emu_take(s, "shared") || emu_take(s, "shared::cta");
+  if (!to_shared || !emu_take(s, "global") || s->part_count != 1) emu_unknown(b, &original);
+  emu_operands(b, &original, 3, 5);
+  const emu_operand_t *size = &s->operands[2];
+  bool known =
+      size->kind == EMU_OPERAND_IMMEDIATE && (size->bits == 4 || size->bits == 8 || size->bits == 16);
+  if (!known) emu_ptx_fail(b->m, s->line, "cp.async copies 4, 8 or 16 bytes");
+  emu_inst_t *read = KILN_NEW(&b->m->arena, emu_inst_t);
+  emu_inst_t inst = {.fn = emu_exec_copy_async,
+                     .class = EMU_CLASS_MEMORY,
+                     .space = EMU_SPACE_SHARED,
+                     .bytes = (uint8_t)size->bits,
+                     .vector = 1,
+                     .other = read};
+  *read = (emu_inst_t){.space = EMU_SPACE_GLOBAL, .bytes = inst.bytes, .vector = 1, .line = s->line};
+  emu_address(b, s, &s->operands[0], &inst, &inst.arg[0]);
+  emu_address(b, s, &s->operands[1], read, &inst.arg[1]);
+  if (s->operand_count > 3) inst.arg[2] = emu_source(b, s, &s->operands[3], 4);
+  emu_put(b, s, inst);
+}
+
+static void decode_cp(emu_builder_t *b, emu_statement_t *s) {
+  emu_statement_t original = *s;
+  if (!emu_take(s, "async")) emu_unknown(b, &original);
+  if (emu_take(s, "commit_group")) {
+    emu_put(b, s, (emu_inst_t){.fn = emu_exec_copy_commit, .class = EMU_CLASS_CONTROL});
+  } else if (emu_take(s, "wait_all")) {
+    emu_put(b, s, (emu_inst_t){.fn = emu_exec_copy_wait, .class = EMU_CLASS_CONTROL, .mode = 1});
+  } else if (emu_take(s, "wait_group")) {
+    emu_operands(b, s, 1, 1);
+    if (s->operands[0].kind != EMU_OPERAND_IMMEDIATE || s->operands[0].bits > 255) emu_unknown(b, &original);
+    emu_put(b, s,
+            (emu_inst_t){.fn = emu_exec_copy_wait,
+                         .class = EMU_CLASS_CONTROL,
+                         .offset = (int64_t)s->operands[0].bits});
+  } else {
+    *s = original;
+    emu_take(s, "async");
+    put_copy_async(b, s);
+  }
+}
+
+/* ldmatrix.sync.aligned.m8n8.x4{.trans}.shared.b16 {r0, r1, r2, r3}, [p]; stmatrix with the operands
+ * exchanged. */
+static void decode_matrix(emu_builder_t *b, emu_statement_t *s) {
+  emu_statement_t original = *s;
+  bool load = strcmp(s->parts[0], "ldmatrix") == 0;
+  bool right = emu_take(s, "sync") && emu_take(s, "aligned") && emu_take(s, "m8n8") && emu_take(s, "b16");
+  emu_inst_t inst = {.fn = load ? emu_exec_load_matrix : emu_exec_store_matrix, .class = EMU_CLASS_MEMORY};
+  inst.vector = emu_take(s, "x4") ? 4 : emu_take(s, "x2") ? 2 : emu_take(s, "x1") ? 1 : 0;
+  inst.mode = emu_take(s, "trans");
+  inst.space = (uint8_t)emu_take_space(b, s);
+  if (!right || !inst.vector || s->part_count != 1 || inst.space == EMU_SPACE_GLOBAL)
+    emu_unknown(b, &original);
+  emu_operands(b, &original, 2, 2);
+  uint32_t args[5];
+  emu_type_t type = {"b32", EMU_T_BITS, 4};
+  const emu_operand_t *registers = &s->operands[load ? 0 : 1];
+  emu_address(b, s, &s->operands[load ? 1 : 0], &inst, &args[inst.vector]);
+  for (uint32_t n = 0; n < inst.vector; n++) {
+    const emu_operand_t *r = element(b, s, registers, inst.vector, n);
+    args[n] = load ? emu_result(b, s, r, type).offset : emu_source(b, s, r, 4);
+  }
+  inst.args = emu_args(b, args, inst.vector + 1u);
+  emu_put(b, s, inst);
+}
+
+/* --- matrix multiply-accumulate --- */
+
+static emu_tensor_type_t tensor_type(emu_builder_t *b, const emu_statement_t *s, const char *name) {
+  static const struct {
+    const char *name;
+    emu_tensor_type_t type;
+  } types[] = {{"f64", EMU_TENSOR_F64},   {"f32", EMU_TENSOR_F32},   {"tf32", EMU_TENSOR_TF32},
+               {"f16", EMU_TENSOR_F16},   {"bf16", EMU_TENSOR_BF16}, {"e4m3", EMU_TENSOR_E4M3},
+               {"e5m2", EMU_TENSOR_E5M2}, {"s32", EMU_TENSOR_S32},   {"s8", EMU_TENSOR_S8},
+               {"u8", EMU_TENSOR_U8},     {"s4", EMU_TENSOR_S4},     {"u4", EMU_TENSOR_U4},
+               {"b1", EMU_TENSOR_B1}};
+  for (size_t n = 0; n < sizeof types / sizeof types[0]; n++)
+    if (strcmp(types[n].name, name) == 0) return types[n].type;
+  emu_unknown(b, s);
+}
+
+static uint32_t bits_of(emu_tensor_type_t type) {
+  static const uint8_t bits[] = {
+      [EMU_TENSOR_F64] = 64,  [EMU_TENSOR_F32] = 32, [EMU_TENSOR_TF32] = 32, [EMU_TENSOR_F16] = 16,
+      [EMU_TENSOR_BF16] = 16, [EMU_TENSOR_E4M3] = 8, [EMU_TENSOR_E5M2] = 8,  [EMU_TENSOR_S32] = 32,
+      [EMU_TENSOR_S8] = 8,    [EMU_TENSOR_U8] = 8,   [EMU_TENSOR_S4] = 4,    [EMU_TENSOR_U4] = 4,
+      [EMU_TENSOR_B1] = 1};
+  return bits[type];
+}
+
+static uint32_t registers_of(uint32_t elements, emu_tensor_type_t type) {
+  uint32_t bits = bits_of(type);
+  return bits == 64 ? elements / 32 : elements * bits / 32 / 32;
+}
+
+static bool take_shape(emu_statement_t *s, emu_mma_t *m) {
+  static const struct {
+    const char *name;
+    uint32_t m, k;
+  } shapes[] = {{"m8n8k4", 8, 4},     {"m8n8k16", 8, 16},     {"m8n8k32", 8, 32},    {"m8n8k128", 8, 128},
+                {"m16n8k4", 16, 4},   {"m16n8k8", 16, 8},     {"m16n8k16", 16, 16},  {"m16n8k32", 16, 32},
+                {"m16n8k64", 16, 64}, {"m16n8k128", 16, 128}, {"m16n8k256", 16, 256}};
+  for (size_t n = 0; n < sizeof shapes / sizeof shapes[0]; n++) {
+    if (!emu_take(s, shapes[n].name)) continue;
+    m->m = shapes[n].m;
+    m->k = shapes[n].k;
+    return true;
+  }
+  return false;
+}
+
+/* Depths that exist for an element of so many bits. m8n8k4 of f16 is of sm_70 alone, with a layout of its
+ * own. */
+static bool valid_mma(const emu_mma_t *m) {
+  uint32_t bits = bits_of(m->a_type), least = bits == 64 ? 4 : 128 / bits;
+  bool integer = m->d_type == EMU_TENSOR_S32;
+  if (bits_of(m->b_type) != bits || integer != (m->c_type == EMU_TENSOR_S32)) return false;
+  if (integer != (m->a_type >= EMU_TENSOR_S8) || (m->a_type == EMU_TENSOR_B1) != (m->b_type == EMU_TENSOR_B1))
+    return false;
+  if ((m->d_type == EMU_TENSOR_F64) != (bits == 64) || (m->c_type == EMU_TENSOR_F64) != (bits == 64))
+    return false;
+  bool sums =
+      m->d_type == EMU_TENSOR_F64 || m->d_type == EMU_TENSOR_F32 || m->d_type == EMU_TENSOR_F16 || integer;
+  bool adds =
+      m->c_type == EMU_TENSOR_F64 || m->c_type == EMU_TENSOR_F32 || m->c_type == EMU_TENSOR_F16 || integer;
+  if (!sums || !adds || m->a_type == EMU_TENSOR_F32 || m->a_type == EMU_TENSOR_S32) return false;
+  if (m->m == 8) return (bits <= 8 || bits == 64) && m->k == least;
+  return m->k == least || m->k == 2 * least || (bits == 64 && m->k == 16);
+}
+
+static uint32_t fragment(emu_builder_t *b, const emu_statement_t *s, uint32_t operand, uint32_t count,
+                         emu_type_t type, uint32_t *args) {
+  for (uint32_t n = 0; n < count; n++) {
+    const emu_operand_t *r = element(b, s, &s->operands[operand], count, n);
+    args[n] = operand == 0 ? emu_result(b, s, r, type).offset : emu_source(b, s, r, emu_lane_bytes(type));
+  }
+  return count;
+}
+
+/* mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {d...}, {a...}, {b...}, {c...} */
+static void decode_mma(emu_builder_t *b, emu_statement_t *s) {
+  emu_statement_t original = *s;
+  emu_mma_t *m = KILN_NEW(&b->m->arena, emu_mma_t);
+  bool right = emu_take(s, "sync") && emu_take(s, "aligned") && emu_take(s, "row") && emu_take(s, "col") &&
+               take_shape(s, m);
+  m->saturate = emu_take(s, "satfinite");
+  m->xor_popc = emu_take(s, "xor");
+  emu_take(s, "and");
+  emu_take(s, "popc");
+  emu_take(s, "rn");
+  if (!right || s->part_count != 5) emu_unknown(b, &original);
+  m->d_type = tensor_type(b, &original, s->parts[1]);
+  m->a_type = tensor_type(b, &original, s->parts[2]);
+  m->b_type = tensor_type(b, &original, s->parts[3]);
+  m->c_type = tensor_type(b, &original, s->parts[4]);
+  if (!valid_mma(m)) emu_unknown(b, &original);
+  emu_operands(b, &original, 4, 4);
+  m->d_registers = registers_of(m->m * 8, m->d_type);
+  m->a_registers = registers_of(m->m * m->k, m->a_type);
+  m->b_registers = registers_of(8 * m->k, m->b_type);
+  m->c_registers = registers_of(m->m * 8, m->c_type);
+  bool wide = m->a_type == EMU_TENSOR_F64;
+  emu_type_t type = {wide ? "b64" : "b32", EMU_T_BITS, wide ? 8 : 4};
+  uint32_t args[64], count = 0;
+  count += fragment(b, s, 0, m->d_registers, type, args);
+  count += fragment(b, s, 1, m->a_registers, type, args + count);
+  count += fragment(b, s, 2, m->b_registers, type, args + count);
+  count += fragment(b, s, 3, m->c_registers, type, args + count);
+  emu_put(b, s,
+          (emu_inst_t){
+              .fn = emu_exec_mma, .class = EMU_CLASS_TENSOR, .mma = m, .args = emu_args(b, args, count)});
+}
+
 const emu_decoder_row_t emu_memory_decoders[] = {{"ld", decode_ld},
                                                  {"ldu", decode_ld},
                                                  {"st", decode_st},
                                                  {"cvta", decode_cvta},
                                                  {"isspacep", decode_isspacep},
+                                                 {"atom", decode_atom},
+                                                 {"red", decode_atom},
+                                                 {"cp", decode_cp},
+                                                 {"ldmatrix", decode_matrix},
+                                                 {"stmatrix", decode_matrix},
+                                                 {"mma", decode_mma},
                                                  {NULL, NULL}};

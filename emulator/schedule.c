@@ -64,11 +64,16 @@ void emu_finding(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, const char *
 
 /* Lanes parked at warp syncs whose partners have all arrived, or exited, become ready. */
 static void release_warp_syncs(emu_warp_t *w) {
-  uint32_t present = w->at_warp_sync | ~(w->ready | w->at_barrier | w->at_warp_sync), released = 0;
+  uint32_t gone = ~(w->ready | w->at_barrier | w->at_warp_sync), released = 0;
   EMU_EACH_LANE(lane, w->at_warp_sync) {
-    if (!(w->sync_mask[lane] & ~present)) released |= 1u << lane;
+    uint32_t present = w->at_warp_sync;
+    if (w->same_pc >> lane & 1)
+      for (uint32_t other = 0; other < 32; other++)
+        if (w->pc[other] != w->pc[lane]) present &= ~(1u << other);
+    if (!(w->sync_mask[lane] & ~present & ~gone)) released |= 1u << lane;
   }
   w->at_warp_sync &= ~released;
+  w->same_pc &= ~released;
   w->ready |= released;
 }
 

@@ -1,0 +1,240 @@
+/* emulator/exec_tensor.c: matrix multiply-accumulate (mma.sync) and the loads that feed it (ldmatrix,
+ * stmatrix).
+ *
+ * All shapes follow one layout (PTX ISA, "Matrix Fragments for mma"): with group = lane / 4 and member = lane
+ * % 4, and E elements to a register, A, register r: row group (+ 8 where r is odd and M is 16), column
+ * member*E + 4*E*(r / (M/8)) + e B, register r: row member*E + 4*E*r + e, column group C and D, element n:
+ * row group (+ 8 where n >= 2), column member*2 + n%2 Products are exact, sums of floats are taken in double
+ * and rounded once, which is at least as accurate as any GPU's; the ISA leaves the order open. Called for the
+ * whole warp; see ops.h.
+ */
+#include "emulator/exec_memory.h"
+#include "emulator/exec_warp.h"
+#include "emulator/lane_math.h"
+#include "emulator/ops.h"
+
+#include <string.h>
+
+#define MOST_ROWS 16
+#define MOST_DEPTH 256
+
+static uint32_t element_bits(emu_tensor_type_t type) {
+  switch (type) {
+  case EMU_TENSOR_F64:
+    return 64;
+  case EMU_TENSOR_F32:
+  case EMU_TENSOR_TF32:
+  case EMU_TENSOR_S32:
+    return 32;
+  case EMU_TENSOR_F16:
+  case EMU_TENSOR_BF16:
+    return 16;
+  case EMU_TENSOR_S8:
+  case EMU_TENSOR_U8:
+  case EMU_TENSOR_E4M3:
+  case EMU_TENSOR_E5M2:
+    return 8;
+  case EMU_TENSOR_S4:
+  case EMU_TENSOR_U4:
+    return 4;
+  case EMU_TENSOR_B1:
+    return 1;
+  }
+  return 32;
+}
+
+/* 8-bit floats: e5m2 is the upper half of an f16; e4m3 has no infinity, its largest code is NaN. */
+static double value_of_e4m3(uint32_t bits) {
+  uint32_t exponent = bits >> 3 & 15, fraction = bits & 7;
+  if ((bits & 127) == 127) return NAN;
+  double magnitude = exponent ? ldexp(8 + fraction, (int)exponent - 10) : ldexp(fraction, -9);
+  return bits & 128 ? -magnitude : magnitude;
+}
+
+static double value_of(emu_tensor_type_t type, uint64_t bits) {
+  switch (type) {
+  case EMU_TENSOR_F64:
+    return f64_of_bits(bits);
+  case EMU_TENSOR_F32:
+    return f32_of_bits((uint32_t)bits);
+  case EMU_TENSOR_TF32:
+    return f32_of_bits((uint32_t)bits & ~0x1fffu);
+  case EMU_TENSOR_F16:
+    return f32_of_f16((uint32_t)bits);
+  case EMU_TENSOR_BF16:
+    return f32_of_bits((uint32_t)bits << 16);
+  case EMU_TENSOR_E4M3:
+    return value_of_e4m3((uint32_t)bits);
+  case EMU_TENSOR_E5M2:
+    return f32_of_f16((uint32_t)bits << 8);
+  case EMU_TENSOR_S32:
+    return (int32_t)bits;
+  case EMU_TENSOR_S8:
+    return (int8_t)bits;
+  case EMU_TENSOR_S4:
+    return (int32_t)(bits << 28) >> 28;
+  case EMU_TENSOR_U8:
+  case EMU_TENSOR_U4:
+  case EMU_TENSOR_B1:
+    return (double)bits;
+  }
+  return 0;
+}
+
+/* Element e of a lane's register. */
+static double element(emu_warp_t *w, uint32_t operand, uint32_t lane, emu_tensor_type_t type, uint32_t e) {
+  uint32_t bits = element_bits(type);
+  if (bits == 64) return f64_of_bits(emu_u64(w, operand)[lane]);
+  uint32_t word = emu_u32(w, operand)[lane] >> (e * bits);
+  return value_of(type, bits == 32 ? word : word & ((1u << bits) - 1));
+}
+
+typedef struct {
+  double a[MOST_ROWS][MOST_DEPTH], b[MOST_DEPTH][8], c[MOST_ROWS][8];
+} tiles_t;
+
+static void read_a(emu_warp_t *w, const emu_mma_t *m, const uint32_t *args, tiles_t *t) {
+  uint32_t bits = element_bits(m->a_type), per_register = bits >= 32 ? 1 : 32 / bits, halves = m->m / 8;
+  for (uint32_t lane = 0; lane < 32; lane++)
+    for (uint32_t r = 0; r < m->a_registers; r++)
+      for (uint32_t e = 0; e < per_register; e++) {
+        uint32_t row = lane / 4 + 8 * (r % halves),
+                 column = lane % 4 * per_register + 4 * per_register * (r / halves) + e;
+        t->a[row][column] = element(w, args[r], lane, m->a_type, e);
+      }
+}
+
+static void read_b(emu_warp_t *w, const emu_mma_t *m, const uint32_t *args, tiles_t *t) {
+  uint32_t bits = element_bits(m->b_type), per_register = bits >= 32 ? 1 : 32 / bits;
+  for (uint32_t lane = 0; lane < 32; lane++)
+    for (uint32_t r = 0; r < m->b_registers; r++)
+      for (uint32_t e = 0; e < per_register; e++)
+        t->b[lane % 4 * per_register + 4 * per_register * r + e][lane / 4] =
+            element(w, args[r], lane, m->b_type, e);
+}
+
+static void read_c(emu_warp_t *w, const emu_mma_t *m, const uint32_t *args, tiles_t *t) {
+  uint32_t per_register = element_bits(m->c_type) == 16 ? 2 : 1;
+  for (uint32_t lane = 0; lane < 32; lane++)
+    for (uint32_t n = 0; n < m->m / 4; n++)
+      t->c[lane / 4 + 8 * (n / 2)][lane % 4 * 2 + n % 2] =
+          element(w, args[n / per_register], lane, m->c_type, n % per_register);
+}
+
+/* Rounds a sum to the result type; integers wrap or, with .satfinite, are clamped. */
+static uint64_t encode(const emu_mma_t *m, double sum) {
+  switch (m->d_type) {
+  case EMU_TENSOR_F64:
+    return bits_of_f64(sum);
+  case EMU_TENSOR_F32:
+    return canonical_f32((float)sum);
+  case EMU_TENSOR_F16:
+    return f16_of_f32((float)sum);
+  default:
+    return m->saturate ? (uint32_t)clamp_s32((int64_t)sum) : (uint32_t)(int64_t)sum;
+  }
+}
+
+static void write_d(emu_warp_t *w, const emu_mma_t *m, const uint32_t *args, const tiles_t *t) {
+  for (uint32_t lane = 0; lane < 32; lane++)
+    for (uint32_t n = 0; n < m->m / 4; n++) {
+      uint64_t bits = encode(m, t->c[lane / 4 + 8 * (n / 2)][lane % 4 * 2 + n % 2]);
+      if (m->d_type == EMU_TENSOR_F64)
+        emu_u64(w, args[n])[lane] = bits;
+      else if (m->d_type == EMU_TENSOR_F16)
+        ((uint16_t *)&emu_u32(w, args[n / 2])[lane])[n % 2] = (uint16_t)bits;
+      else
+        emu_u32(w, args[n])[lane] = (uint32_t)bits;
+    }
+}
+
+static void multiply(const emu_mma_t *m, tiles_t *t) {
+  for (uint32_t row = 0; row < m->m; row++) {
+    double sum[8] = {0};
+    if (m->d_type == EMU_TENSOR_F64) memcpy(sum, t->c[row], sizeof sum);
+    for (uint32_t k = 0; k < m->k; k++)
+      for (uint32_t column = 0; column < 8; column++) {
+        double a = t->a[row][k], b = t->b[k][column];
+        if (m->d_type == EMU_TENSOR_F64)
+          sum[column] = __builtin_fma(a, b, sum[column]);
+        else if (m->xor_popc)
+          sum[column] += a != b;
+        else
+          sum[column] += a * b;
+      }
+    for (uint32_t column = 0; column < 8; column++)
+      t->c[row][column] = m->d_type == EMU_TENSOR_F64 ? sum[column] : t->c[row][column] + sum[column];
+  }
+}
+
+/* All lanes of a warp must run these together. */
+static bool whole_warp(emu_warp_t *w, const emu_inst_t *i) {
+  if (w->mask == ~0u) return true;
+  emu_fault(w, i, (uint32_t)__builtin_ctz(~w->mask), CUDA_ERROR_ILLEGAL_INSTRUCTION,
+            "a matrix instruction without all lanes of the warp");
+  return false;
+}
+
+/* args: d, a, b, c registers, as many as i->mma says. */
+const emu_inst_t *emu_exec_mma(emu_warp_t *w, const emu_inst_t *i) {
+  const emu_mma_t *m = i->mma;
+  tiles_t t;
+  const uint32_t *a = i->args + m->d_registers, *b = a + m->a_registers, *c = b + m->b_registers;
+  if (!whole_warp(w, i)) return NULL;
+  read_a(w, m, a, &t);
+  read_b(w, m, b, &t);
+  read_c(w, m, c, &t);
+  multiply(m, &t);
+  write_d(w, m, i->args, &t);
+  w->worker->counters.tensor_operations += m->m * 8ull * m->k;
+  return i + 1;
+}
+
+/* The row of 16 bytes that lane `lane` names, counted and checked as one request per matrix of eight rows. */
+static bool matrix_rows(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, emu_access_t access,
+                        emu_request_t *r) {
+  if (!whole_warp(w, i)) return false;
+  w->mask = i->vector == 4 ? ~0u : (1u << (8 * i->vector)) - 1;
+  emu_inst_t row = *i;
+  row.bytes = 16;
+  row.vector = 1;
+  bool fine = emu_request(w, &row, operand, access, r);
+  w->mask = ~0u;
+  return fine;
+}
+
+/* Where in its matrix the half n of a lane's register lies. */
+static uint32_t half_index(const emu_inst_t *i, uint32_t lane, uint32_t n, uint32_t *row) {
+  uint32_t line = lane / 4, position = lane % 4 * 2 + n;
+  *row = i->mode ? position : line;
+  return i->mode ? line : position;
+}
+
+/* args: registers, address. vector: matrices; mode: .trans */
+const emu_inst_t *emu_exec_load_matrix(emu_warp_t *w, const emu_inst_t *i) {
+  emu_request_t r;
+  if (!matrix_rows(w, i, i->args[i->vector], EMU_ACCESS_READ, &r)) return NULL;
+  for (uint32_t matrix = 0; matrix < i->vector; matrix++)
+    for (uint32_t lane = 0; lane < 32; lane++) {
+      uint16_t halves[2];
+      for (uint32_t n = 0; n < 2; n++) {
+        uint32_t row, index = half_index(i, lane, n, &row);
+        halves[n] = ((const uint16_t *)r.pointers[8 * matrix + row])[index];
+      }
+      emu_u32(w, i->args[matrix])[lane] = halves[0] | (uint32_t)halves[1] << 16;
+    }
+  return i + 1;
+}
+
+const emu_inst_t *emu_exec_store_matrix(emu_warp_t *w, const emu_inst_t *i) {
+  emu_request_t r;
+  if (!matrix_rows(w, i, i->args[i->vector], EMU_ACCESS_WRITE, &r)) return NULL;
+  for (uint32_t matrix = 0; matrix < i->vector; matrix++)
+    for (uint32_t lane = 0; lane < 32; lane++)
+      for (uint32_t n = 0; n < 2; n++) {
+        uint32_t row, index = half_index(i, lane, n, &row);
+        ((uint16_t *)r.pointers[8 * matrix + row])[index] =
+            (uint16_t)(emu_u32(w, i->args[matrix])[lane] >> (16 * n));
+      }
+  return i + 1;
+}
