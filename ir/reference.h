@@ -15,7 +15,8 @@ typedef struct {
   double *bound; /* per element, in the value's own unit; absolute */
 } kiln_reference_t;
 
-/* Evaluates all outputs. symbols has one value per symbol. outputs has room for graph->output_count.
+/* Evaluates all outputs of any graph, which is verified first. symbols has one value per symbol. outputs has room for
+ * graph->output_count; what they point to lives as long as the arena, except that a returned input shares the input's data.
  * TOO_LARGE when more than limit_bytes (0: 8 GiB) would be needed; INVALID_ARGUMENT when a constraint on
  * symbols fails. */
 kiln_status_t kiln_reference_run(kiln_arena_t *arena, const kiln_graph_t *graph, const int64_t *symbols,
@@ -29,7 +30,7 @@ typedef struct {
   double got, expected, bound; /* at first_wrong */
 } kiln_comparison_t;
 
-/* Compares a computed tensor with the reference. */
+/* Compares a computed tensor, of the reference's dtype and shape, with the reference. */
 kiln_comparison_t kiln_reference_compare(const kiln_reference_t *reference, const kiln_tensor_t *got);
 
 #endif

@@ -72,7 +72,6 @@ void kiln_ref_set_bound(kiln_ref_run_t *run, kiln_ref_value_t *value, int64_t at
 kiln_ref_scalar_t kiln_ref_read(const kiln_ref_value_t *value, int64_t at);
 void kiln_ref_write(kiln_ref_run_t *run, kiln_ref_value_t *value, int64_t at, kiln_ref_scalar_t scalar);
 kiln_ref_scalar_t kiln_ref_cast(kiln_ref_scalar_t scalar, kiln_dtype_t from, kiln_dtype_t to);
-kiln_ref_scalar_t kiln_ref_number(const kiln_number_t *number, kiln_dtype_t dtype);
 
 /* A float result that the device has before rounding somewhere within value +- error. Rounds to the dtype as
  * a node does (halves through f32) and bounds by the rounded ends of that interval: rounding is monotone, so

@@ -229,11 +229,6 @@ kiln_ref_scalar_t kiln_ref_cast(kiln_ref_scalar_t scalar, kiln_dtype_t from, kil
   return (kiln_ref_scalar_t){.integer = wrapped(to, scalar.integer), .bound = scalar.bound};
 }
 
-kiln_ref_scalar_t kiln_ref_number(const kiln_number_t *number, kiln_dtype_t dtype) {
-  kiln_ref_scalar_t scalar = {.real = number->real, .integer = number->integer};
-  return kiln_ref_cast(scalar, number->is_integer ? KILN_DTYPE_i64 : KILN_DTYPE_f64, dtype);
-}
-
 /* -- the reference columns of ops.def ------------------------------------------------------------------- */
 
 long double kiln_ref_wide_sigmoid(long double a) { return 1 / (1 + expl(-a)); }
@@ -260,11 +255,16 @@ double kiln_ref_clamp(double a, const kiln_node_t *node) {
   return a;
 }
 
+/* An end that is no integer is cut towards zero. */
+static int64_t integer_end(const kiln_number_t *number) {
+  return number->is_integer ? number->integer : integer_from_real(KILN_DTYPE_i64, number->real);
+}
+
 int64_t kiln_ref_clamp_int(int64_t a, const kiln_node_t *node) {
   const kiln_attr_value_t *min = kiln_node_attr(node, KILN_ATTR_min),
                           *max = kiln_node_attr(node, KILN_ATTR_max);
-  int64_t least = min ? kiln_ref_number(&min->number, KILN_DTYPE_i64).integer : INT64_MIN;
-  int64_t greatest = max ? kiln_ref_number(&max->number, KILN_DTYPE_i64).integer : INT64_MAX;
+  int64_t least = min ? integer_end(&min->number) : INT64_MIN;
+  int64_t greatest = max ? integer_end(&max->number) : INT64_MAX;
   if (a < least) a = least;
   return a > greatest ? greatest : a;
 }

@@ -3,6 +3,7 @@
  * Every view is one walk over a box of elements with two strided offsets, from the operand and to the result.
  * Bounds travel with the bits, so -0.0 and NaN payloads survive as the design says.
  */
+#include "ir/number.h"
 #include "ir/reference_impl.h"
 
 #include <string.h>
@@ -143,11 +144,18 @@ static void move_part(const view_t *view, const kiln_tensor_t *box, int64_t from
   move_box(view->call->run, &walk, view->from, view->to);
 }
 
-static void fill(const kiln_ref_call_t *call, const kiln_attr_value_t *number) {
-  kiln_ref_value_t *to = call->results;
-  kiln_number_t zero = {.is_integer = true};
-  kiln_ref_scalar_t scalar = kiln_ref_number(number ? &number->number : &zero, to->tensor.dtype);
-  for (int64_t i = 0; i < to->elements; i++) kiln_ref_write(call->run, to, i, scalar);
+/* Low bytes first: storage is little-endian. */
+static void write_bits(const kiln_tensor_t *tensor, int64_t at, uint64_t bits) {
+  size_t bytes = kiln_dtype_bytes(tensor->dtype);
+  memcpy((char *)tensor->data + at * (int64_t)bytes, &bits, bytes);
+}
+
+/* With the attribute `value`, or 0 where it is absent. */
+static void fill(const kiln_ref_call_t *call) {
+  const kiln_ref_value_t *to = call->results;
+  const kiln_attr_value_t *value = kiln_node_attr(call->node, KILN_ATTR_value);
+  uint64_t bits = value ? kiln_number_to_bits(value->number, to->tensor.dtype) : 0;
+  for (int64_t i = 0; i < to->elements; i++) write_bits(&to->tensor, i, bits);
 }
 
 static void pad(const kiln_ref_call_t *call) {
@@ -155,7 +163,7 @@ static void pad(const kiln_ref_call_t *call) {
   int64_t offset = 0;
   for (uint32_t axis = 0; axis < view.to->tensor.rank; axis++)
     offset += dim_attr(call, KILN_ATTR_low, axis) * view.to_strides[axis];
-  fill(call, kiln_node_attr(call->node, KILN_ATTR_value));
+  fill(call);
   move_part(&view, &view.from->tensor, 0, offset);
 }
 
@@ -227,16 +235,9 @@ static void iota(const kiln_ref_call_t *call) {
 }
 
 static void constant(const kiln_ref_call_t *call) {
-  kiln_ref_value_t *to = call->results;
-  const kiln_attr_value_t *values = kiln_node_attr(call->node, KILN_ATTR_values);
-  const int64_t *bits = int_list(call, KILN_ATTR_bits);
-  size_t bytes = kiln_dtype_bytes(to->tensor.dtype);
-  for (int64_t i = 0; i < to->elements; i++) {
-    if (values)
-      kiln_ref_write(call->run, to, i, kiln_ref_number(&values->list.numbers[i], to->tensor.dtype));
-    else
-      memcpy((char *)to->tensor.data + i * (int64_t)bytes, &bits[i], bytes); /* the low bytes */
-  }
+  const kiln_ref_value_t *to = call->results;
+  for (int64_t i = 0; i < to->elements; i++)
+    write_bits(&to->tensor, i, kiln_constant_bits(call->node, (uint32_t)i));
 }
 
 kiln_status_t kiln_ref_creation(const kiln_ref_call_t *call) {
@@ -248,7 +249,7 @@ kiln_status_t kiln_ref_creation(const kiln_ref_call_t *call) {
     constant(call);
     break;
   default:
-    fill(call, kiln_node_attr(call->node, KILN_ATTR_value));
+    fill(call);
     break;
   }
   return NULL;
