@@ -228,8 +228,7 @@ static kiln_status_t decode_operands(decoder_t *decoder, const kiln_path_t *at, 
       continue;
     }
     if (!kiln_mpack_get_int(id, &operand) || operand < 0 || operand >= decoder->value_count) {
-      return kiln_path_error(&here, "must be nil or a value defined before, 0 to %lld",
-                             (long long)decoder->value_count - 1);
+      return kiln_path_error(&here, "must be nil or one of the %u values before", decoder->value_count);
     }
     (*out)[i] = (kiln_value_id_t)operand;
   }
@@ -333,7 +332,7 @@ static kiln_status_t decode_output(decoder_t *decoder, const kiln_path_t *at, co
   KILN_TRY(kiln_path_map(at, output, keys));
   KILN_TRY(kiln_path_need(at, output, "value", &value));
   if (!kiln_mpack_get_int(value, &id) || id < 0 || id >= decoder->value_count) {
-    return kiln_path_error(&value_at, "must be a value, 0 to %lld", (long long)decoder->value_count - 1);
+    return kiln_path_error(&value_at, "must be one of the %u values", decoder->value_count);
   }
   const kiln_type_t *type = kiln_graph_builder_type(decoder->builder, (kiln_value_id_t)id);
   KILN_TRY(decode_layout(decoder, at, output, type->rank, &layout));
