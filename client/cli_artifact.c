@@ -113,9 +113,9 @@ static kiln_status_t read_artifact(kiln_cli_t *cli, const kiln_reply_t *reply, k
 
 static void write_request(kiln_buffer_t *out, const kiln_cli_source_t *source, const int64_t *symbols,
                           const char *target) {
-  kiln_mpack_map(out, 5);
+  kiln_mpack_map(out, symbols ? 5 : 4);
   kiln_cli_write_graph(out, source);
-  kiln_cli_write_symbols(out, source->graph, symbols);
+  if (symbols) kiln_cli_write_symbols(out, source->graph, symbols);
   kiln_mpack_str(out, "artifacts");
   kiln_mpack_bool(out, true);
   kiln_mpack_str(out, "targets");

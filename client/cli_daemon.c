@@ -24,10 +24,9 @@ void kiln_cli_write_graph(kiln_buffer_t *out, const kiln_cli_source_t *source) {
 }
 
 void kiln_cli_write_symbols(kiln_buffer_t *out, const kiln_graph_t *graph, const int64_t *symbols) {
-  uint32_t count = symbols ? graph->symbol_count : 0;
   kiln_mpack_str(out, "symbols");
-  kiln_mpack_map(out, count);
-  for (uint32_t s = 0; s < count; s++) {
+  kiln_mpack_map(out, graph->symbol_count);
+  for (uint32_t s = 0; s < graph->symbol_count; s++) {
     kiln_mpack_str(out, graph->symbols[s].name);
     kiln_mpack_int(out, symbols[s]);
   }

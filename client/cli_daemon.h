@@ -11,7 +11,7 @@ kiln_status_t kiln_cli_connect(kiln_cli_t *cli, kiln_client_t **out_client);
 
 /* Writes the two fields of a request "graph" and "name". */
 void kiln_cli_write_graph(kiln_buffer_t *out, const kiln_cli_source_t *source);
-/* Writes the field "symbols"; empty for NULL. */
+/* Writes the field "symbols". */
 void kiln_cli_write_symbols(kiln_buffer_t *out, const kiln_graph_t *graph, const int64_t *symbols);
 
 kiln_status_t kiln_cli_run_daemon(kiln_cli_t *cli, const kiln_cli_source_t *source,

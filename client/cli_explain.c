@@ -149,9 +149,9 @@ static kiln_status_t explain_daemon(kiln_cli_t *cli, const kiln_cli_source_t *so
   kiln_reply_t *reply;
   kiln_buffer_t *request = kiln_buffer_in_arena(cli->arena);
   KILN_TRY(kiln_cli_connect(cli, &client));
-  kiln_mpack_map(request, 3u + (target != NULL));
+  kiln_mpack_map(request, 2u + (symbols != NULL) + (target != NULL));
   kiln_cli_write_graph(request, source);
-  kiln_cli_write_symbols(request, source->graph, symbols);
+  if (symbols) kiln_cli_write_symbols(request, source->graph, symbols);
   if (target) {
     kiln_mpack_str(request, "targets");
     kiln_mpack_array(request, 1);
@@ -208,15 +208,23 @@ static void print_launches(const json_t *explained) {
   }
 }
 
+/* The compiler tells a cubin's cost only. */
+static void print_cost(const json_t *kernel) {
+  if (kiln_cli_json_integer(kernel, "registers") < 0) return;
+  printf("%lld registers, %lld bytes spilled, %lld bytes of shared memory, ",
+         kiln_cli_json_integer(kernel, "registers"), kiln_cli_json_integer(kernel, "spill_store_bytes"),
+         kiln_cli_json_integer(kernel, "static_shared_bytes"));
+}
+
 static void print_sources(const json_t *explained) {
   size_t index;
   json_t *kernel;
-  json_array_foreach(json_object_get(explained, "sources"), index, kernel)
-      printf("\nkernel %s: %lld registers, %lld bytes spilled, %lld bytes shared, %s of %lld bytes\n%s\n",
-             kiln_cli_json_text(kernel, "key"), kiln_cli_json_integer(kernel, "registers"),
-             kiln_cli_json_integer(kernel, "spill_store_bytes"),
-             kiln_cli_json_integer(kernel, "static_shared_bytes"), kiln_cli_json_text(kernel, "kind"),
-             kiln_cli_json_integer(kernel, "image_bytes"), kiln_cli_json_text(kernel, "source"));
+  json_array_foreach(json_object_get(explained, "sources"), index, kernel) {
+    printf("\nkernel %s: ", kiln_cli_json_text(kernel, "key"));
+    print_cost(kernel);
+    printf("%s of %lld bytes\n%s\n", kiln_cli_json_text(kernel, "kind"),
+           kiln_cli_json_integer(kernel, "image_bytes"), kiln_cli_json_text(kernel, "source"));
+  }
 }
 
 static void print_text(const json_t *explained) {

@@ -59,10 +59,9 @@ static const char *names_of(kiln_arena_t *arena, const kiln_graph_list_t *list) 
   return names;
 }
 
-/* The graph of --graph alone, when it is given. */
+/* The graph of --graph alone, when it is given; the parser gives at least one. */
 static kiln_status_t choose(kiln_cli_t *cli, const char *path, kiln_graph_list_t *list) {
   const char *wanted = kiln_cli_value(cli, "--graph");
-  if (!list->count) return kiln_error(KILN_INVALID_GRAPH, "'%s' holds no graph", path);
   for (size_t i = 0; wanted && i < list->count; i++) {
     if (strcmp(list->graphs[i]->name, wanted)) continue;
     *list = (kiln_graph_list_t){.graphs = &list->graphs[i], .count = 1};
