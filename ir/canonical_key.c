@@ -56,7 +56,7 @@ static void put_attr(kiln_buffer_t *out, const kiln_attr_value_t *attr, kiln_dty
     put_real(out, attr->real);
     break;
   case KILN_ATTR_KIND_NUMBER:
-    put64(out, kiln_number_to_bits(attr->number, result_dtype));
+    put_number(out, attr->number, result_dtype);
     break;
   case KILN_ATTR_KIND_BOOL:
     put32(out, attr->flag);
