@@ -1,0 +1,39 @@
+/* tests/support/emu_device.h: a context of the emulated device for a test, and a kernel launch in one line.
+ * Failures of the driver fail the test, with the emulator's report. Thread: the test's. */
+#ifndef KILN_TESTS_EMU_DEVICE_H
+#define KILN_TESTS_EMU_DEVICE_H
+
+#include "base/cuda_abi.h"
+
+#define KILN_CUDA(need, name, params) CUresult name params;
+#include "base/cuda.def"
+#undef KILN_CUDA
+
+/* cmocka set-up and tear-down: a context with all checkers on but the one for leaks; the tear-down fails when a
+ * checker found something that the test did not take with emu_report. */
+int emu_setup(void **state);
+int emu_teardown(void **state);
+
+#define EMU_OK(call) emu_expect((call), CUDA_SUCCESS, #call)
+#define EMU_RESULT(call, expected) emu_expect((call), (expected), #call)
+void emu_expect(CUresult result, CUresult expected, const char *call);
+
+/* Compiles CUDA C for compute_80 (or `architecture`) and loads it. */
+CUmodule emu_compile(const char *source);
+CUmodule emu_compile_for(const char *source, const char *architecture);
+CUfunction emu_function(CUmodule module, const char *name);
+
+CUdeviceptr emu_alloc(size_t bytes);
+CUdeviceptr emu_upload(const void *data, size_t bytes);
+void emu_download(void *data, CUdeviceptr from, size_t bytes);
+
+/* Launches with the addresses of the arguments and synchronizes; gives the result of that. */
+CUresult emu_run(CUfunction function, unsigned grid, unsigned block, unsigned shared_bytes, void **arguments);
+#define EMU_ARGS(...) ((void *[]){__VA_ARGS__})
+
+/* The report so far, which then is forgotten; valid until the next call. */
+const char *emu_report(void);
+/* The last launch's counters. */
+kiln_emu_launch_t emu_last_launch(void);
+
+#endif
