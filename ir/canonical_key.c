@@ -43,8 +43,22 @@ static void put_layout(kiln_buffer_t *out, const kiln_layout_t *layout, uint32_t
   if (layout->has_strides) put_dims(out, layout->strides, rank);
 }
 
-/* --- nodes
- * ------------------------------------------------------------------------------------------------------ */
+/* --- nodes ---------------------------------------------------------------------------------------------- */
+
+/* A number for a float by its bits in that dtype. For an integer as it is written: what an op makes of 0.5
+ * is its own business. */
+static void put_number(kiln_buffer_t *out, kiln_number_t number, kiln_dtype_t dtype) {
+  if (kiln_dtype_is_float(dtype)) {
+    put64(out, kiln_number_to_bits(number, dtype));
+    return;
+  }
+  put32(out, number.is_integer);
+  if (number.is_integer) {
+    put64(out, (uint64_t)number.integer);
+  } else {
+    put_real(out, number.real);
+  }
+}
 
 static void put_attr(kiln_buffer_t *out, const kiln_attr_value_t *attr, kiln_dtype_t result_dtype) {
   put32(out, attr->attr);
@@ -112,8 +126,7 @@ void kiln_key_check(kiln_arena_t *arena, const kiln_buffer_t *buffer) {
   if (buffer->failed) kiln_arena_alloc(arena, SIZE_MAX);
 }
 
-/* --- graphs
- * ----------------------------------------------------------------------------------------------------- */
+/* --- graphs --------------------------------------------------------------------------------------------- */
 
 void kiln_graph_key_bytes(kiln_arena_t *arena, const kiln_graph_t *canonical, kiln_buffer_t *out) {
   kiln_buffer_append(out, magic, sizeof magic);
