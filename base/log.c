@@ -18,8 +18,7 @@
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
 
-/* --- escaping
- * ------------------------------------------------------------------------------------------------- */
+/* --- escaping ------------------------------------------------------------------------------------------- */
 
 /* Length in bytes of the well-formed UTF-8 sequence that text begins with, or 0 (Unicode 15, table 3-7). */
 static size_t utf8_length(const unsigned char *text, size_t size) {
@@ -64,8 +63,7 @@ static void escape(kiln_buffer_t *line, const char *text, size_t size, bool json
   }
 }
 
-/* --- lines
- * ---------------------------------------------------------------------------------------------------- */
+/* --- lines ---------------------------------------------------------------------------------------------- */
 
 static void put_time(kiln_buffer_t *line) {
   uint64_t wall_ms = kiln_clock_wall_ms();

@@ -39,8 +39,7 @@ static void map_free(const kiln_map_t *map, void *memory) {
   if (!map->arena) free(memory);
 }
 
-/* --- SipHash-1-3
- * ---------------------------------------------------------------------------------------------- */
+/* --- SipHash-1-3 ---------------------------------------------------------------------------------------- */
 
 static uint64_t rotate_left(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
 
@@ -86,8 +85,7 @@ static unsigned hash_key(const kiln_map_t *map, const void *key, size_t key_size
   return (unsigned)siphash(map->seed, key, key_size);
 }
 
-/* --- the map
- * -------------------------------------------------------------------------------------------------- */
+/* --- the map -------------------------------------------------------------------------------------------- */
 
 kiln_map_t *kiln_map_create(kiln_arena_t *arena) {
   kiln_map_t *map = arena ? KILN_NEW(arena, kiln_map_t) : calloc(1, sizeof *map);

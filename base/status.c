@@ -29,8 +29,7 @@ static const struct kiln_status memory_is_short = {KILN_OUT_OF_MEMORY, (char *)"
 
 static bool is_static(kiln_status_t status) { return status == &memory_is_short; }
 
-/* --- making and extending
- * ------------------------------------------------------------------------------------- */
+/* --- making and extending ------------------------------------------------------------------------------- */
 
 /* prefix followed by the formatted text; NULL when memory is short. */
 __attribute__((format(printf, 2, 0))) static char *concatenate(const char *prefix, const char *format,
@@ -150,8 +149,7 @@ void kiln_status_free(kiln_status_t status) {
   free(status);
 }
 
-/* --- reading
- * -------------------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 
 kiln_code_t kiln_status_code(kiln_status_t status) { return status ? status->code : KILN_OK; }
 
@@ -176,8 +174,7 @@ void kiln_status_detail_at(kiln_status_t status, size_t index, const char **out_
   *out_value = detail->value;
 }
 
-/* --- codes
- * ---------------------------------------------------------------------------------------------------- */
+/* --- codes ---------------------------------------------------------------------------------------------- */
 
 static const struct {
   const char *name;

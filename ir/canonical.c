@@ -22,8 +22,7 @@ typedef struct {
   kiln_graph_builder_t *builder;
 } work_t;
 
-/* --- steps 1 and 2
- * ---------------------------------------------------------------------------------------------- */
+/* --- steps 1 and 2 -------------------------------------------------------------------------------------- */
 
 static kiln_value_id_t *share_operands(work_t *work, const kiln_node_t *node) {
   kiln_value_id_t *operands = KILN_NEW_ARRAY(work->arena, kiln_value_id_t, node->operand_count);
@@ -55,8 +54,7 @@ static void share_equal_nodes(work_t *work) {
   }
 }
 
-/* --- step 3
- * ----------------------------------------------------------------------------------------------------- */
+/* --- step 3 --------------------------------------------------------------------------------------------- */
 
 static void name_value(work_t *work, kiln_value_id_t old, kiln_value_id_t value) {
   const char *name = work->graph->value_names ? work->graph->value_names[old] : NULL;
@@ -109,8 +107,7 @@ static void place_nodes(work_t *work, stack_t *stack, kiln_value_id_t output) {
   }
 }
 
-/* --- step 4
- * ----------------------------------------------------------------------------------------------------- */
+/* --- step 4 --------------------------------------------------------------------------------------------- */
 
 static kiln_layout_t normalize_layout(work_t *work, const kiln_type_t *type, const kiln_layout_t *layout) {
   kiln_layout_t result = {.align_bytes = layout->align_bytes};
@@ -126,8 +123,7 @@ static kiln_layout_t normalize_layout(work_t *work, const kiln_type_t *type, con
   return result;
 }
 
-/* --- the whole
- * -------------------------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------------------ */
 
 /* Cost rules see a symbol's magnitude, never its value: the power of two at or below it. */
 static int64_t magnitude(int64_t typical) {

@@ -44,8 +44,7 @@ static void fill_defaults(spelling_t *spelling) {
   }
 }
 
-/* --- dims
- * ------------------------------------------------------------------------------------------------------- */
+/* --- dims ----------------------------------------------------------------------------------------------- */
 
 /* The rank that dims count in: of the result where axes are made, else of the operand. */
 static uint32_t rank_of_dims(const spelling_t *spelling) {
@@ -90,8 +89,7 @@ static void give_all_dims(spelling_t *spelling) {
   dims->list.count = rank;
 }
 
-/* --- attributes that repeat what is known
- * ------------------------------------------------------------------------- */
+/* --- attributes that repeat what is known --------------------------------------------------------------- */
 
 static void write_out_shape(spelling_t *spelling) {
   kiln_attr_value_t *shape = &spelling->values[KILN_ATTR_shape];

@@ -39,8 +39,7 @@ kiln_dim_t kiln_dim_symbol(kiln_arena_t *arena, unsigned symbol) {
   return from_terms(term, 1);
 }
 
-/* --- arithmetic
- * ------------------------------------------------------------------------------------------------- */
+/* --- arithmetic ----------------------------------------------------------------------------------------- */
 
 /* out = a + sign * b by merging the two sorted lists of terms. */
 static bool add_signed(kiln_arena_t *arena, kiln_dim_t a, kiln_dim_t b, int64_t sign, kiln_dim_t *out) {
@@ -159,8 +158,7 @@ bool kiln_dim_div(kiln_arena_t *arena, kiln_dim_t a, kiln_dim_t b, kiln_dim_t *o
   return true;
 }
 
-/* --- questions
- * -------------------------------------------------------------------------------------------------- */
+/* --- questions ------------------------------------------------------------------------------------------ */
 
 bool kiln_dim_is_constant(kiln_dim_t dim) { return !dim.terms; }
 
@@ -259,8 +257,7 @@ kiln_dim_t kiln_dim_copy(kiln_arena_t *arena, kiln_dim_t dim) {
   return dim;
 }
 
-/* --- printing
- * --------------------------------------------------------------------------------------------------- */
+/* --- printing ------------------------------------------------------------------------------------------- */
 
 static void print_term(kiln_buffer_t *out, kiln_term_t term, bool first, const char *const *names) {
   bool bare = term.powers && (term.coefficient == 1 || term.coefficient == -1); /* no number to print */

@@ -32,8 +32,7 @@ struct kiln_graph_builder {
       output_capacity, output_layout_capacity;
 };
 
-/* --- copies
- * ----------------------------------------------------------------------------------------------------- */
+/* --- copies --------------------------------------------------------------------------------------------- */
 
 static kiln_type_t copy_type(kiln_arena_t *arena, const kiln_type_t *type) {
   kiln_type_t copy = {.dtype = type->dtype, .rank = type->rank};
@@ -90,8 +89,7 @@ static const kiln_attr_value_t *copy_attrs(kiln_arena_t *arena, const kiln_attr_
   return copy;
 }
 
-/* --- building
- * --------------------------------------------------------------------------------------------------- */
+/* --- building ------------------------------------------------------------------------------------------- */
 
 kiln_graph_builder_t *kiln_graph_builder_create(kiln_arena_t *arena, const char *name) {
   kiln_graph_builder_t *builder = KILN_NEW(arena, kiln_graph_builder_t);
@@ -214,8 +212,7 @@ const kiln_graph_t *kiln_graph_builder_finish(kiln_graph_builder_t *builder) {
   return graph;
 }
 
-/* --- reading
- * ---------------------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 
 const kiln_attr_value_t *kiln_node_attr(const kiln_node_t *node, kiln_attr_t attr) {
   for (uint32_t i = 0; i < node->attr_count; i++) {

@@ -87,9 +87,7 @@ typedef struct {
   const kiln_layout_t *output_layouts;
 } kiln_graph_t;
 
-/* -- building
- * ----------------------------------------------------------------------------------------------------------
- */
+/* --- building ------------------------------------------------------------------------------------------- */
 typedef struct kiln_graph_builder kiln_graph_builder_t;
 
 kiln_graph_builder_t *kiln_graph_builder_create(kiln_arena_t *arena, const char *name);
@@ -118,9 +116,7 @@ void kiln_graph_builder_output(kiln_graph_builder_t *builder, kiln_value_id_t va
                                const kiln_layout_t *layout);
 const kiln_graph_t *kiln_graph_builder_finish(kiln_graph_builder_t *builder);
 
-/* -- reading
- * -----------------------------------------------------------------------------------------------------------
- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 const kiln_attr_value_t *kiln_node_attr(const kiln_node_t *node, kiln_attr_t attr); /* NULL when absent */
 int64_t kiln_node_int(const kiln_node_t *node, kiln_attr_t attr, int64_t otherwise);
 /* The node that made the value; NULL for an input. */

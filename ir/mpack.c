@@ -8,8 +8,7 @@
 #include <msgpack.h>
 #include <string.h>
 
-/* --- writing
- * ---------------------------------------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------------------- */
 
 static int append(void *buffer, const char *data, size_t size) {
   kiln_buffer_append(buffer, data, size);
@@ -71,8 +70,7 @@ void kiln_mpack_map(kiln_buffer_t *out, size_t count) {
   msgpack_pack_map(&packer, count);
 }
 
-/* --- reading
- * ---------------------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 
 enum { MAX_DEPTH = 16, ZONE_CHUNK_BYTES = 8192 };
 

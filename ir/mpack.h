@@ -55,8 +55,7 @@ const kiln_mpack_t *kiln_mpack_pair_value(const kiln_mpack_t *map, size_t index)
 const kiln_mpack_t *kiln_mpack_find(const kiln_mpack_t *map,
                                     const char *key); /* NULL when absent or no map */
 
-/* -- the scanner
- * ------------------------------------------------------------------------------------------------------- */
+/* --- the scanner ---------------------------------------------------------------------------------------- */
 typedef struct {
   uint64_t max_bytes;    /* of one message */
   uint64_t max_elements; /* besides bin payload */

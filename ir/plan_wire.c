@@ -11,8 +11,7 @@
 
 static const char format_name[] = "kiln plan 1";
 
-/* --- encoding
- * --------------------------------------------------------------------------------------------------- */
+/* --- encoding ------------------------------------------------------------------------------------------- */
 
 static void put_dim(kiln_buffer_t *out, kiln_dim_t dim) {
   if (kiln_dim_is_constant(dim)) {
@@ -136,8 +135,7 @@ void kiln_plan_encode(const kiln_plan_t *plan, kiln_buffer_t *out) {
   put_conditions(out, plan);
 }
 
-/* --- decoding: dims and tensors
- * --------------------------------------------------------------------------------- */
+/* --- decoding: dims and tensors ------------------------------------------------------------------------- */
 
 typedef struct {
   kiln_arena_t *arena;
@@ -215,8 +213,7 @@ static kiln_status_t get_tensors(decoder_t *decoder, const kiln_path_t *at, cons
   return NULL;
 }
 
-/* --- decoding: launches
- * ----------------------------------------------------------------------------------------- */
+/* --- decoding: launches --------------------------------------------------------------------------------- */
 
 static kiln_status_t get_buffer(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
                                 kiln_buffer_ref_t *out) {
@@ -309,8 +306,7 @@ static kiln_status_t get_launches(decoder_t *decoder, const kiln_path_t *at, con
   return NULL;
 }
 
-/* --- decoding: the rest
- * ----------------------------------------------------------------------------------------- */
+/* --- decoding: the rest --------------------------------------------------------------------------------- */
 
 static kiln_status_t get_arena(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *list) {
   kiln_plan_t *plan = decoder->plan;
@@ -417,8 +413,7 @@ static kiln_status_t get_symbols(decoder_t *decoder, const kiln_path_t *at, cons
   return kiln_path_u32(at, value, 0, KILN_MAX_SYMBOLS, &decoder->plan->symbol_count);
 }
 
-/* --- the whole
- * -------------------------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------------------ */
 
 /* In this order: what a member refers to stands before it. */
 static const struct {

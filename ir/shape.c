@@ -10,8 +10,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* --- refusing
- * --------------------------------------------------------------------------------------------------- */
+/* --- refusing ------------------------------------------------------------------------------------------- */
 
 static const char *const rule_names[KILN_RULE_COUNT] = {
 #define KILN_RULE(name, reach, sentence) #name,
@@ -87,8 +86,7 @@ const char *kiln_shape_dim_text(const kiln_shape_t *shape, kiln_dim_t dim) {
   return kiln_buffer_text(buffer);
 }
 
-/* --- what rules share
- * ------------------------------------------------------------------------------------------- */
+/* --- what rules share ----------------------------------------------------------------------------------- */
 
 const kiln_attr_value_t *kiln_shape_attr(const kiln_shape_t *shape, kiln_attr_t attr) {
   for (uint32_t i = 0; i < shape->attr_count; i++) {
@@ -182,8 +180,7 @@ kiln_status_t kiln_shape_value_fits(const kiln_shape_t *shape, kiln_number_t num
                            name);
 }
 
-/* --- limits on every value
- * -------------------------------------------------------------------------------------- */
+/* --- limits on every value ------------------------------------------------------------------------------ */
 
 kiln_status_t kiln_shape_check_type(const kiln_shape_t *shape, const kiln_type_t *type, const char *what) {
   if (type->rank > KILN_MAX_RANK) {
@@ -206,8 +203,7 @@ kiln_status_t kiln_shape_check_type(const kiln_shape_t *shape, const kiln_type_t
                            kiln_shape_type_text(shape, type));
 }
 
-/* --- operands, attributes and dtypes against the row
- * -------------------------------------------------------------- */
+/* --- operands, attributes and dtypes against the row ---------------------------------------------------- */
 
 static kiln_status_t check_operands(const kiln_shape_t *shape) {
   const kiln_op_info_t *info = kiln_op_info(shape->op);
@@ -316,8 +312,7 @@ static kiln_dtype_t result_dtype(const kiln_shape_t *shape) {
   return shape->operands[leading_operand(shape->op)]->dtype;
 }
 
-/* --- element-wise ops
- * ------------------------------------------------------------------------------------------- */
+/* --- element-wise ops ----------------------------------------------------------------------------------- */
 
 static kiln_status_t check_clamp(const kiln_shape_t *shape) {
   if (kiln_shape_attr(shape, KILN_ATTR_min) || kiln_shape_attr(shape, KILN_ATTR_max)) return NULL;
@@ -344,8 +339,7 @@ static kiln_status_t elementwise(const kiln_shape_t *shape) {
   return NULL;
 }
 
-/* --- the whole
- * -------------------------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------------------ */
 
 static const kiln_shape_rule_t rules[KILN_OP_COUNT] = {
     [KILN_OP_reshape] = kiln_shape_reshape,

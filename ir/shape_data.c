@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* --- creation
- * --------------------------------------------------------------------------------------------------- */
+/* --- creation ------------------------------------------------------------------------------------------- */
 
 static kiln_status_t take_shape(const kiln_shape_t *shape) {
   const kiln_attr_value_t *sizes = kiln_shape_attr(shape, KILN_ATTR_shape);
@@ -65,8 +64,7 @@ kiln_status_t kiln_shape_constant(const kiln_shape_t *shape) {
   return NULL;
 }
 
-/* --- indexing
- * --------------------------------------------------------------------------------------------------- */
+/* --- indexing ------------------------------------------------------------------------------------------- */
 
 /* elements * size >= elements holds exactly when the axis is not empty or nothing indexes it. */
 static kiln_status_t check_not_empty(const kiln_shape_t *shape, const kiln_type_t *index, kiln_dim_t size) {

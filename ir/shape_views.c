@@ -19,8 +19,7 @@ static kiln_status_t set_rank(const kiln_shape_t *shape, uint32_t rank) {
   return NULL;
 }
 
-/* --- reshape
- * ---------------------------------------------------------------------------------------------------- */
+/* --- reshape -------------------------------------------------------------------------------------------- */
 
 /* Solves for the one -1: elements / the product of the others. */
 static kiln_status_t infer_size(const kiln_shape_t *shape, kiln_dim_t elements, kiln_dim_t others,
@@ -58,8 +57,7 @@ kiln_status_t kiln_shape_reshape(const kiln_shape_t *shape) {
                            kiln_shape_dim_text(shape, elements), kiln_shape_dim_text(shape, others));
 }
 
-/* --- moving, dropping and adding axes
- * --------------------------------------------------------------------------- */
+/* --- moving, dropping and adding axes ------------------------------------------------------------------- */
 
 kiln_status_t kiln_shape_permute(const kiln_shape_t *shape) {
   const kiln_type_t *x = shape->operands[0];
@@ -142,8 +140,7 @@ kiln_status_t kiln_shape_reverse(const kiln_shape_t *shape) {
   return NULL;
 }
 
-/* --- slice and pad
- * ---------------------------------------------------------------------------------------------- */
+/* --- slice and pad -------------------------------------------------------------------------------------- */
 
 /* ceil(extent / step) */
 static kiln_status_t divide_by_step(const kiln_shape_t *shape, kiln_dim_t extent, int64_t step,
@@ -214,8 +211,7 @@ kiln_status_t kiln_shape_pad(const kiln_shape_t *shape) {
   return NULL;
 }
 
-/* --- cat, split and repeat
- * -------------------------------------------------------------------------------------- */
+/* --- cat, split and repeat ------------------------------------------------------------------------------ */
 
 static kiln_status_t check_cat_operand(const kiln_shape_t *shape, uint32_t index, uint32_t axis) {
   const kiln_type_t *first = shape->operands[0], *other = shape->operands[index];

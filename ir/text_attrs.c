@@ -41,8 +41,7 @@ static kiln_status_t parse_integer(kiln_parser_t *parser, int64_t *out) {
   return parse_magnitude(parser, negative, out);
 }
 
-/* --- dimensions: sum, product, factor; the nesting of parentheses is bounded, and with it the recursion
- * --------------- */
+/* --- dimensions: sum, product, factor; the nesting of parentheses is bounded, and with it the recursion - */
 
 static kiln_status_t parse_sum(kiln_parser_t *parser, int nesting, kiln_dim_t *out);
 
@@ -130,8 +129,7 @@ kiln_status_t kiln_text_parse_dim(kiln_arena_t *arena, const char *text, size_t 
   return parser.lexer.token.kind == KILN_TOKEN_END ? NULL : kiln_lexer_expected(&parser.lexer, "the end");
 }
 
-/* --- scalars
- * ---------------------------------------------------------------------------------------------------- */
+/* --- scalars -------------------------------------------------------------------------------------------- */
 
 kiln_status_t kiln_parser_dtype(kiln_parser_t *parser, kiln_dtype_t *out) {
   const kiln_token_t *token = &parser->lexer.token;
@@ -207,8 +205,7 @@ static kiln_status_t parse_word(kiln_parser_t *parser, const char **out) {
   return kiln_lexer_next(&parser->lexer);
 }
 
-/* --- lists
- * ------------------------------------------------------------------------------------------------------ */
+/* --- lists ---------------------------------------------------------------------------------------------- */
 
 /* Calls item for each entry of "[a, b, c]"; the list may be empty. */
 static kiln_status_t parse_list(kiln_parser_t *parser,
@@ -287,8 +284,7 @@ static kiln_status_t parse_numbers(kiln_parser_t *parser, kiln_attr_value_t *out
   return NULL;
 }
 
-/* --- attributes
- * ------------------------------------------------------------------------------------------------- */
+/* --- attributes ----------------------------------------------------------------------------------------- */
 
 static kiln_status_t parse_dims(kiln_parser_t *parser, kiln_attr_value_t *out) {
   kiln_dim_t *dims;

@@ -14,8 +14,7 @@
 #include "base/buffer.h"
 #include "ir/text.h"
 
-/* --- errors
- * ----------------------------------------------------------------------------------------------------- */
+/* --- errors --------------------------------------------------------------------------------------------- */
 
 static kiln_status_t add_position(const kiln_token_t *token, kiln_status_t status) {
   status = kiln_error_detail(status, "line", "%u", token->line);
@@ -60,8 +59,7 @@ kiln_status_t kiln_lexer_expected(const kiln_lexer_t *lexer, const char *what) {
                           token->kind == KILN_TOKEN_VALUE ? "%" : "", shown, token->text);
 }
 
-/* --- characters
- * ------------------------------------------------------------------------------------------------- */
+/* --- characters ----------------------------------------------------------------------------------------- */
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -104,8 +102,7 @@ static uint32_t column_of(const kiln_lexer_t *lexer, size_t at) {
   return column;
 }
 
-/* --- numbers
- * ---------------------------------------------------------------------------------------------------- */
+/* --- numbers -------------------------------------------------------------------------------------------- */
 
 /* How many of the characters form a number: digits, a point and an exponent, in decimal or hexadecimal. */
 static size_t number_size(const kiln_lexer_t *lexer, bool *out_hex, bool *out_real) {
@@ -153,8 +150,7 @@ static kiln_status_t read_number(kiln_lexer_t *lexer) {
   return overflow ? kiln_lexer_error(lexer, token, KILN_INVALID_GRAPH, "the number is out of range") : NULL;
 }
 
-/* --- strings
- * ---------------------------------------------------------------------------------------------------- */
+/* --- strings -------------------------------------------------------------------------------------------- */
 
 static char unescape(char c) {
   switch (c) {
@@ -192,8 +188,7 @@ static kiln_status_t read_string(kiln_lexer_t *lexer) {
   return NULL;
 }
 
-/* --- tokens
- * ----------------------------------------------------------------------------------------------------- */
+/* --- tokens --------------------------------------------------------------------------------------------- */
 
 static void read_name(kiln_lexer_t *lexer, kiln_token_kind_t kind) {
   lexer->token.kind = kind;

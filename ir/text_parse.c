@@ -50,8 +50,7 @@ static kiln_status_t refuse_reserved(kiln_parser_t *parser, const char *word) {
                           word);
 }
 
-/* --- types and layouts
- * ------------------------------------------------------------------------------------------ */
+/* --- types and layouts ---------------------------------------------------------------------------------- */
 
 static kiln_status_t parse_type(kiln_parser_t *parser, kiln_type_t *out) {
   const kiln_token_t start = parser->lexer.token;
@@ -97,8 +96,7 @@ static kiln_status_t parse_layout(kiln_parser_t *parser, const kiln_token_t *at,
   return kiln_lexer_place(&parser->lexer, at, kiln_shape_check_boundary(&shape, type, out, is_output));
 }
 
-/* --- values
- * ----------------------------------------------------------------------------------------------------- */
+/* --- values --------------------------------------------------------------------------------------------- */
 
 static kiln_status_t define(kiln_parser_t *parser, const kiln_token_t *name, kiln_value_id_t value) {
   bool added;
@@ -116,8 +114,7 @@ static kiln_status_t parse_use(kiln_parser_t *parser, kiln_value_id_t *out, kiln
   return NULL;
 }
 
-/* --- the head: name, symbols, inputs
- * ---------------------------------------------------------------------------- */
+/* --- the head: name, symbols, inputs -------------------------------------------------------------------- */
 
 static kiln_status_t parse_symbol(kiln_parser_t *parser) {
   kiln_token_t name, typical = {0};
@@ -175,8 +172,7 @@ static kiln_status_t parse_inputs(kiln_parser_t *parser) {
   return expect(parser, ")");
 }
 
-/* --- statements
- * ------------------------------------------------------------------------------------------------- */
+/* --- statements ----------------------------------------------------------------------------------------- */
 
 static kiln_status_t parse_results(kiln_parser_t *parser) {
   bool more;
@@ -277,8 +273,7 @@ static kiln_status_t parse_return(kiln_parser_t *parser) {
   return NULL;
 }
 
-/* --- graphs
- * ----------------------------------------------------------------------------------------------------- */
+/* --- graphs --------------------------------------------------------------------------------------------- */
 
 static kiln_status_t parse_body(kiln_parser_t *parser) {
   bool returns;

@@ -13,8 +13,7 @@
 
 #include "base/map.h"
 
-/* --- numbers
- * ---------------------------------------------------------------------------------------------------- */
+/* --- numbers -------------------------------------------------------------------------------------------- */
 
 static void print_nan(kiln_buffer_t *out, double value) {
   uint64_t bits;
@@ -50,8 +49,7 @@ void kiln_text_print_number(kiln_buffer_t *out, kiln_number_t number) {
   }
 }
 
-/* --- names
- * ------------------------------------------------------------------------------------------------------ */
+/* --- names ---------------------------------------------------------------------------------------------- */
 
 typedef struct {
   const kiln_graph_t *graph;
@@ -87,8 +85,7 @@ static void find_names(kiln_arena_t *arena, const kiln_graph_t *graph, names_t *
   for (uint32_t s = 0; s < graph->symbol_count; s++) names->symbols[s] = graph->symbols[s].name;
 }
 
-/* --- parts
- * ------------------------------------------------------------------------------------------------------ */
+/* --- parts ---------------------------------------------------------------------------------------------- */
 
 static void print_dims(kiln_buffer_t *out, const names_t *names, const kiln_dim_t *dims, uint32_t count) {
   kiln_buffer_puts(out, "[");
@@ -186,8 +183,7 @@ static void print_attrs(kiln_buffer_t *out, const names_t *names, const kiln_nod
   if (node->attr_count) kiln_buffer_puts(out, "}");
 }
 
-/* --- the graph
- * -------------------------------------------------------------------------------------------------- */
+/* --- the graph ------------------------------------------------------------------------------------------ */
 
 static void print_head(kiln_buffer_t *out, const names_t *names) {
   const kiln_graph_t *graph = names->graph;
@@ -237,8 +233,7 @@ void kiln_text_print(kiln_arena_t *arena, kiln_buffer_t *out, const kiln_graph_t
   kiln_buffer_puts(out, "\n}\n");
 }
 
-/* --- GraphViz
- * --------------------------------------------------------------------------------------------------- */
+/* --- GraphViz ------------------------------------------------------------------------------------------- */
 
 static void print_dot_edges(kiln_buffer_t *out, const names_t *names, uint32_t index) {
   const kiln_graph_t *graph = names->graph;

@@ -13,8 +13,7 @@
 
 enum { MAX_ALIGN_BYTES = 4096 };
 
-/* --- boundary tensors
- * ------------------------------------------------------------------------------------------- */
+/* --- boundary tensors ----------------------------------------------------------------------------------- */
 
 static kiln_status_t check_strides(const kiln_shape_t *shape, const kiln_type_t *type,
                                    const kiln_layout_t *layout) {
@@ -86,8 +85,7 @@ kiln_status_t kiln_shape_check_boundary(const kiln_shape_t *shape, const kiln_ty
   return is_output ? check_no_overlap(shape, type, layout) : NULL;
 }
 
-/* --- symbols
- * ---------------------------------------------------------------------------------------------------- */
+/* --- symbols -------------------------------------------------------------------------------------------- */
 
 static kiln_status_t check_symbols(const kiln_shape_t *shape, const kiln_graph_t *graph) {
   if (graph->symbol_count > KILN_MAX_SYMBOLS) {
@@ -111,8 +109,7 @@ static kiln_status_t check_symbols(const kiln_shape_t *shape, const kiln_graph_t
   return NULL;
 }
 
-/* --- nodes
- * ------------------------------------------------------------------------------------------------------ */
+/* --- nodes ---------------------------------------------------------------------------------------------- */
 
 static kiln_status_t check_operand_ids(const kiln_shape_t *shape, const kiln_graph_t *graph,
                                        const kiln_node_t *node) {
@@ -181,8 +178,7 @@ static kiln_status_t place(const kiln_graph_t *graph, uint32_t index, kiln_statu
   return kiln_error_note(status, "verifying node %u of graph '%s'", index, graph->name);
 }
 
-/* --- the whole
- * -------------------------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------------------ */
 
 static kiln_status_t check_outputs(const kiln_shape_t *shape, const kiln_graph_t *graph) {
   if (!graph->output_count)
@@ -219,8 +215,7 @@ kiln_status_t kiln_graph_verify(kiln_arena_t *arena, const kiln_graph_t *graph,
   return check_outputs(&shape, graph);
 }
 
-/* --- at execution
- * ----------------------------------------------------------------------------------------------- */
+/* --- at execution --------------------------------------------------------------------------------------- */
 
 kiln_status_t kiln_constraints_check(const kiln_constraints_t *constraints, const int64_t *symbols) {
   for (size_t i = 0; i < constraints->count; i++) {

@@ -23,8 +23,7 @@ typedef struct {
 static kiln_path_t step(const kiln_path_t *outer, const char *key) { return (kiln_path_t){outer, key, 0}; }
 static kiln_path_t item(const kiln_path_t *outer, size_t index) { return (kiln_path_t){outer, NULL, index}; }
 
-/* --- dims, types, layouts
- * --------------------------------------------------------------------------------------- */
+/* --- dims, types, layouts ------------------------------------------------------------------------------- */
 
 /* An integer, or a string with an expression of the symbols. */
 static kiln_status_t decode_dim(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
@@ -104,8 +103,7 @@ static kiln_status_t decode_name(decoder_t *decoder, const kiln_path_t *at, cons
   return kiln_path_error(at, "must consist of letters, digits, _ and dots");
 }
 
-/* --- attributes
- * ------------------------------------------------------------------------------------------------- */
+/* --- attributes ----------------------------------------------------------------------------------------- */
 
 static kiln_status_t decode_number(const kiln_path_t *at, const kiln_mpack_t *value, kiln_number_t *out) {
   bool flag = false;
@@ -202,8 +200,7 @@ static kiln_status_t decode_attrs(decoder_t *decoder, const kiln_path_t *at, con
   return NULL;
 }
 
-/* --- nodes
- * ------------------------------------------------------------------------------------------------------ */
+/* --- nodes ---------------------------------------------------------------------------------------------- */
 
 static kiln_status_t decode_op(const kiln_path_t *at, const kiln_mpack_t *value, kiln_op_t *out) {
   const char *name;
@@ -292,8 +289,7 @@ static kiln_status_t decode_node(decoder_t *decoder, const kiln_path_t *at, cons
   return decode_names(decoder, &names_at, kiln_mpack_find(node, "names"), first, result_count);
 }
 
-/* --- the graph
- * -------------------------------------------------------------------------------------------------- */
+/* --- the graph ------------------------------------------------------------------------------------------ */
 
 static kiln_status_t decode_symbol(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *pair) {
   kiln_symbol_t *symbol = &decoder->symbols[decoder->symbol_count];

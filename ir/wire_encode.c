@@ -45,8 +45,7 @@ static void put_layout_members(encoder_t *encoder, const kiln_layout_t *layout, 
   put_dims(encoder, layout->strides, rank);
 }
 
-/* --- attributes
- * ------------------------------------------------------------------------------------------------- */
+/* --- attributes ----------------------------------------------------------------------------------------- */
 
 static void put_number(encoder_t *encoder, kiln_number_t number) {
   if (number.is_integer) {
@@ -99,8 +98,7 @@ static void put_attr(encoder_t *encoder, const kiln_attr_value_t *attr) {
   }
 }
 
-/* --- the graph
- * -------------------------------------------------------------------------------------------------- */
+/* --- the graph ------------------------------------------------------------------------------------------ */
 
 static void put_name(encoder_t *encoder, kiln_value_id_t value) {
   const char *name = encoder->graph->value_names ? encoder->graph->value_names[value] : NULL;

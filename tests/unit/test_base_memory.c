@@ -12,8 +12,7 @@
 
 #include <cmocka.h>
 
-/* --- arena -------------------------------------------------------------------------------------------------
- */
+/* --- arena ---------------------------------------------------------------------------------------------- */
 
 static void allocations_are_zeroed_aligned_and_apart(void **state) {
   (void)state;
@@ -142,8 +141,7 @@ static void strings_are_copied_and_formatted(void **state) {
   kiln_arena_deinit(&arena);
 }
 
-/* --- buffer ------------------------------------------------------------------------------------------------
- */
+/* --- buffer --------------------------------------------------------------------------------------------- */
 
 static void an_empty_buffer_reads_as_empty_text(void **state) {
   (void)state;
@@ -188,8 +186,7 @@ static void a_buffer_that_cannot_grow_fails_once_and_keeps_its_bytes(void **stat
   kiln_buffer_deinit(&buffer);
 }
 
-/* --- map ---------------------------------------------------------------------------------------------------
- */
+/* --- map ------------------------------------------------------------------------------------------------ */
 
 static void check_map(kiln_map_t *map) {
   char key[32];

@@ -14,8 +14,7 @@
 
 #include <cmocka.h>
 
-/* --- hash: vectors of FIPS 180-4, appendix B ---------------------------------------------------------------
- */
+/* --- hash: vectors of FIPS 180-4, appendix B ------------------------------------------------------------ */
 
 static const char sha256_of_abc[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 static const char sha256_of_nothing[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -75,8 +74,7 @@ static void digests_parse_from_their_one_spelling_only(void **state) {
   assert_false(kiln_digest_parse("", &parsed));
 }
 
-/* --- log ---------------------------------------------------------------------------------------------------
- */
+/* --- log ------------------------------------------------------------------------------------------------ */
 
 /* What kiln_log writes for one message, NUL-terminated. */
 static void capture(bool json, const char *fields, const char *message, char out[1024]) {
@@ -136,8 +134,7 @@ static void a_missing_log_swallows_everything(void **state) {
   kiln_log(NULL, KILN_LOG_ERROR, NULL, "nobody hears %d", 1);
 }
 
-/* --- clock and faults --------------------------------------------------------------------------------------
- */
+/* --- clock and faults ----------------------------------------------------------------------------------- */
 
 static void clocks_agree_with_the_system(void **state) {
   (void)state;

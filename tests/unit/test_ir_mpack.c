@@ -28,8 +28,7 @@ static int tear_down(void **state) {
 
 static const kiln_mpack_limits_t limits = {1 << 20, 1000, 16};
 
-/* --- encoding
- * ------------------------------------------------------------------------------------------------------ */
+/* --- encoding ------------------------------------------------------------------------------------------- */
 
 static void values_have_the_encodings_of_the_specification(void **state) {
   (void)state;
@@ -59,8 +58,7 @@ static void values_have_the_encodings_of_the_specification(void **state) {
   kiln_buffer_deinit(&out);
 }
 
-/* --- decoding
- * ------------------------------------------------------------------------------------------------------- */
+/* --- decoding ------------------------------------------------------------------------------------------- */
 
 static const kiln_mpack_t *decode(const char *bytes, size_t size) {
   const kiln_mpack_t *value;
@@ -146,8 +144,7 @@ static void decoding_refuses_what_is_not_one_object(void **state) {
   }
 }
 
-/* --- the scanner
- * ---------------------------------------------------------------------------------------------------- */
+/* --- the scanner ---------------------------------------------------------------------------------------- */
 
 static kiln_scan_t scan(const void *bytes, size_t size, kiln_mpack_limits_t within, uint64_t *out_end) {
   kiln_mpack_scanner_t scanner;

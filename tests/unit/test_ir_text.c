@@ -28,8 +28,7 @@ static int tear_down(void **state) {
   return 0;
 }
 
-/* --- round trips
- * ----------------------------------------------------------------------------------------------- */
+/* --- round trips ---------------------------------------------------------------------------------------- */
 
 static void assert_round_trip(const char *text) {
   const char *once = text_of(&arena, graph_from(&arena, text));
@@ -108,8 +107,7 @@ static void the_examples_round_trip(void **state) {
   globfree(&files);
 }
 
-/* --- numbers
- * ----------------------------------------------------------------------------------------------------- */
+/* --- numbers -------------------------------------------------------------------------------------------- */
 
 static kiln_number_t parse_number(const char *spelling) {
   const char *text = kiln_arena_printf(
@@ -169,8 +167,7 @@ static void numbers_mean_what_they_say(void **state) {
   assert_prints_as((kiln_number_t){true, 3, 3.0}, "3");
 }
 
-/* --- dimensions
- * --------------------------------------------------------------------------------------------------- */
+/* --- dimensions ----------------------------------------------------------------------------------------- */
 
 static void assert_dim(const char *expression, const char *expected) {
   const char *text = kiln_arena_printf(&arena, "graph g[T,U](%%x: f32[%s]) { return %%x }", expression);
@@ -193,8 +190,7 @@ static void dimension_expressions_have_the_usual_precedence(void **state) {
   assert_dim("- -4", "4");
 }
 
-/* --- errors
- * ------------------------------------------------------------------------------------------------------- */
+/* --- errors --------------------------------------------------------------------------------------------- */
 
 static kiln_status_t parse_error(const char *text, size_t size) {
   kiln_graph_list_t list;
@@ -323,9 +319,7 @@ static void every_truncation_is_one_clear_error(void **state) {
   }
 }
 
-/* --- size
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- size ----------------------------------------------------------------------------------------------- */
 
 static void a_deep_chain_parses_and_prints(void **state) {
   (void)state;

@@ -31,8 +31,7 @@ static int tear_down(void **state) {
   return 0;
 }
 
-/* --- goldens
- * ------------------------------------------------------------------------------------------------------ */
+/* --- goldens -------------------------------------------------------------------------------------------- */
 
 #define GOLDENS KILN_SOURCE_DIR "/tests/goldens/verify/"
 
@@ -85,8 +84,7 @@ static void each_rule_that_text_can_break_has_a_golden(void **state) {
   }
 }
 
-/* --- rules beyond the grammar
- * --------------------------------------------------------------------------------------- */
+/* --- rules beyond the grammar --------------------------------------------------------------------------- */
 
 static void assert_breaks(const kiln_graph_t *graph, const char *rule, const char *message) {
   kiln_status_t status = kiln_graph_verify(&arena, graph, NULL);
@@ -179,8 +177,7 @@ static void errors_name_node_op_and_line(void **state) {
   kiln_status_free(status);
 }
 
-/* --- constraints
- * ------------------------------------------------------------------------------------------------------ */
+/* --- constraints ---------------------------------------------------------------------------------------- */
 
 /* The error's message for T = t; "" when the graph accepts it. */
 static const char *outcome(const char *text, int64_t t) {

@@ -25,9 +25,7 @@ static int tear_down(void **state) {
   return 0;
 }
 
-/* --- graphs
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- graphs --------------------------------------------------------------------------------------------- */
 
 static const char everything[] =
     "graph g[T=16, U](%x: f32[T,8] strides [16,2] align 4, %i: i64[U], %c: bool[]) {\n"
@@ -205,9 +203,7 @@ static void wrong_structure_is_refused_by_field(void **state) {
   }
 }
 
-/* --- plans
- * -----------------------------------------------------------------------------------------------------------
- */
+/* --- plans ---------------------------------------------------------------------------------------------- */
 
 /* A plan that uses everything, over one symbol. */
 static const kiln_plan_t *make_plan(void) {
@@ -330,9 +326,7 @@ static void every_index_of_a_plan_is_checked(void **state) {
   assert_plan_refused(plan, "plan.launches[0].grid must be an integer from 1 to 4294967295");
 }
 
-/* --- damage
- * ------------------------------------------------------------------------------------------------------------
- */
+/* --- damage --------------------------------------------------------------------------------------------- */
 
 /* Decodes bytes[0..size) from memory of exactly that size; whatever comes out must not crash. */
 static bool decodes(const void *bytes, size_t size, bool plan) {
