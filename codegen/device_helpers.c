@@ -26,30 +26,31 @@ static const helper_t helpers[] = {
     {"kiln_load", "template <int N, int BYTES, typename T>\n" FUNCTION
                   "kiln_vector<T, N, BYTES> kiln_load(const T *from) {\n"
                   "  return *reinterpret_cast<const kiln_vector<T, N, BYTES> *>(from);\n"
-                  "}\n"
-                  "// The first `count` elements, 0 for the others.\n"
-                  "template <int N, int BYTES, typename T>\n" FUNCTION
-                  "kiln_vector<T, N, BYTES> kiln_load(const T *from, int count) {\n"
-                  "  if (count == N) return kiln_load<N, BYTES>(from);\n"
-                  "  kiln_vector<T, N, BYTES> result = {};\n"
-                  "#pragma unroll\n"
-                  "  for (int i = 0; i < N; ++i) {\n"
-                  "    if (i < count) result.at[i] = from[i];\n"
-                  "  }\n"
-                  "  return result;\n"
                   "}\n"},
+    {"kiln_load_part", "// The first `count` elements, 0 for the others.\n"
+                       "template <int N, int BYTES, typename T>\n" FUNCTION
+                       "kiln_vector<T, N, BYTES> kiln_load_part(const T *from, int count) {\n"
+                       "  if (count == N) return kiln_load<N, BYTES>(from);\n"
+                       "  kiln_vector<T, N, BYTES> result = {};\n"
+                       "#pragma unroll\n"
+                       "  for (int i = 0; i < N; ++i) {\n"
+                       "    if (i < count) result.at[i] = from[i];\n"
+                       "  }\n"
+                       "  return result;\n"
+                       "}\n"},
     {"kiln_store", "template <int N, int BYTES, typename T>\n" FUNCTION
                    "void kiln_store(T *to, const kiln_vector<T, N, BYTES> &value) {\n"
                    "  *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;\n"
-                   "}\n"
-                   "template <int N, int BYTES, typename T>\n" FUNCTION
-                   "void kiln_store(T *to, const kiln_vector<T, N, BYTES> &value, int count) {\n"
-                   "  if (count == N) return kiln_store<N, BYTES>(to, value);\n"
-                   "#pragma unroll\n"
-                   "  for (int i = 0; i < N; ++i) {\n"
-                   "    if (i < count) to[i] = value.at[i];\n"
-                   "  }\n"
                    "}\n"},
+    {"kiln_store_part", "// The first `count` elements.\n"
+                        "template <int N, int BYTES, typename T>\n" FUNCTION
+                        "void kiln_store_part(T *to, const kiln_vector<T, N, BYTES> &value, int count) {\n"
+                        "  if (count == N) return kiln_store<N, BYTES>(to, value);\n"
+                        "#pragma unroll\n"
+                        "  for (int i = 0; i < N; ++i) {\n"
+                        "    if (i < count) to[i] = value.at[i];\n"
+                        "  }\n"
+                        "}\n"},
     {"kiln_clamp_index", "// An index read from memory, kept inside [0, extent).\n" FUNCTION
                          "long long kiln_clamp_index(long long index, long long extent) {\n"
                          "  return index < 0 ? 0 : index < extent ? index : extent - 1;\n"

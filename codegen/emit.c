@@ -158,6 +158,20 @@ static void emit_bounded_region(kiln_emitter_t *emitter, const kiln_region_t *re
   kiln_emit_region(emitter, region);
 }
 
+/* ceil(threads / block), as text. */
+static const char *block_count(kiln_emitter_t *emitter, const kiln_region_t *region) {
+  kiln_arena_t *arena = emitter->kernel->arena;
+  kiln_extent_t threads = kiln_emit_threads(emitter->kernel, region);
+  int64_t divisor = (int64_t)threads.divisor * KILN_BLOCK_THREADS;
+  if (kiln_dim_is_constant(threads.dim)) {
+    return kiln_arena_printf(arena, "%lldu", (long long)((threads.dim.constant + divisor - 1) / divisor));
+  }
+  bool is_wide;
+  const char *count = kiln_emit_thread_count(emitter, region, &is_wide);
+  return kiln_arena_printf(arena, "(unsigned)((%s + %d) / %d)", count, KILN_BLOCK_THREADS - 1,
+                           KILN_BLOCK_THREADS);
+}
+
 static void emit_regions(kiln_emitter_t *emitter) {
   kiln_kernel_t *kernel = emitter->kernel;
   if (kernel->region_count == 1) {
@@ -167,12 +181,8 @@ static void emit_regions(kiln_emitter_t *emitter) {
   }
   kiln_emit_line(emitter, "unsigned block = blockIdx.x;");
   for (size_t i = 0; i < kernel->region_count; i++) {
-    bool wide;
-    const char *count = kiln_emit_thread_count(emitter, &kernel->regions[i], &wide);
-    const char *blocks = kiln_arena_printf(kernel->arena, "blocks%zu", i);
+    const char *blocks = block_count(emitter, &kernel->regions[i]);
     tell_region(emitter, &kernel->regions[i], i);
-    kiln_emit_line(emitter, "const unsigned %s = (%s + %d) / %d;", blocks, count, KILN_BLOCK_THREADS - 1,
-                   KILN_BLOCK_THREADS);
     kiln_emit_line(emitter, "if (block < %s) {", blocks);
     emitter->indent++;
     emit_bounded_region(emitter, &kernel->regions[i], "block");
@@ -186,51 +196,54 @@ static void emit_regions(kiln_emitter_t *emitter) {
 /* --- the launch
  * ------------------------------------------------------------------------------------------------- */
 
-/* Points of a region in units of `lanes` elements of which its vectors have region->lanes. */
-static kiln_dim_t scaled_points(kiln_kernel_t *kernel, const kiln_region_t *region, uint32_t lanes) {
-  kiln_dim_t all = kiln_dim_constant(lanes / region->lanes);
-  for (uint32_t i = 0; i < region->axis_count; i++) {
-    all = kiln_kernel_dim_mul(kernel, all, kernel->axes[region->axes[i]].extent);
-  }
-  return all;
-}
-
-/* ceil(points / (lanes * 256)) blocks. For several regions each ceil is bounded by one block more than its
- * quotient. */
+/* One number for all regions' blocks, ceil(dim / divisor) with the largest of their divisors. Where several
+ * are rounded up, each but the last gets a whole block for it; blocks past the last region's do nothing. */
 static kiln_extent_t grid_extent(kiln_kernel_t *kernel) {
-  uint32_t lanes = 1;
-  for (size_t i = 0; i < kernel->region_count; i++) {
-    if (kernel->regions[i].lanes > lanes) lanes = kernel->regions[i].lanes;
-  }
-  uint32_t divisor = lanes * KILN_BLOCK_THREADS;
+  uint32_t most = 1;
   kiln_dim_t sum = kiln_dim_constant(0);
   for (size_t i = 0; i < kernel->region_count; i++) {
-    kiln_dim_t part = scaled_points(kernel, &kernel->regions[i], lanes);
-    bool is_last = i + 1 == kernel->region_count;
+    kiln_extent_t threads = kiln_emit_threads(kernel, &kernel->regions[i]);
+    if (threads.divisor > most) most = threads.divisor;
+  }
+  const int64_t block = (int64_t)most * KILN_BLOCK_THREADS;
+  for (size_t i = 0; i < kernel->region_count; i++) {
+    kiln_extent_t threads = kiln_emit_threads(kernel, &kernel->regions[i]);
+    kiln_dim_t part = kiln_kernel_dim_mul(kernel, threads.dim, kiln_dim_constant(most / threads.divisor));
     if (kiln_dim_is_constant(part))
-      part.constant = (part.constant + divisor - 1) / divisor * divisor;
-    else if (!is_last)
-      part = kiln_kernel_dim_add(kernel, part, kiln_dim_constant(divisor - 1));
+      part.constant = (part.constant + block - 1) / block * block;
+    else if (i + 1 < kernel->region_count)
+      part = kiln_kernel_dim_add(kernel, part, kiln_dim_constant(block - 1));
     sum = kiln_kernel_dim_add(kernel, sum, part);
   }
-  return (kiln_extent_t){sum, divisor};
+  return (kiln_extent_t){sum, (uint32_t)block};
 }
 
-static const kiln_slot_t *make_slots(kiln_emitter_t *emitter, uint32_t *out_count) {
+static kiln_slot_t buffer_slot(const kiln_kernel_buffer_t *buffer) {
+  if (buffer->kind == KILN_KERNEL_TABLE)
+    return (kiln_slot_t){.kind = KILN_SLOT_CONSTANT, .buffer.index = buffer->node};
+  return (kiln_slot_t){.kind = KILN_SLOT_BUFFER, .buffer = buffer->ref};
+}
+
+/* The parameters: what is read, what is written, numbers. Written to the signature and the slots alike. */
+static const kiln_slot_t *emit_params(kiln_emitter_t *emitter, kiln_buffer_t *out, uint32_t *out_count) {
   kiln_kernel_t *kernel = emitter->kernel;
   kiln_slot_t *slots =
       KILN_NEW_ARRAY(kernel->arena, kiln_slot_t, kernel->buffer_count + emitter->param_count);
   uint32_t count = 0;
-  for (size_t i = 0; i < kernel->buffer_count; i++) {
-    const kiln_kernel_buffer_t *buffer = &kernel->buffers[i];
-    if (is_table_in_source(emitter, buffer)) continue;
-    slots[count++] = buffer->kind == KILN_KERNEL_TABLE
-                         ? (kiln_slot_t){.kind = KILN_SLOT_CONSTANT, .buffer.index = buffer->node}
-                         : (kiln_slot_t){.kind = KILN_SLOT_BUFFER, .buffer = buffer->ref};
+  for (size_t i = 0; i < 2 * kernel->buffer_count; i++) {
+    const kiln_kernel_buffer_t *buffer = &kernel->buffers[i % kernel->buffer_count];
+    if (is_table_in_source(emitter, buffer) || buffer->written != (i >= kernel->buffer_count)) continue;
+    kiln_buffer_printf(out, "%s%s%s *__restrict__ %s", count ? ",\n    " : "\n    ",
+                       buffer->written ? "" : "const ", kiln_emit_storage_type(buffer->dtype),
+                       emitter->buffer_names[i % kernel->buffer_count]);
+    slots[count++] = buffer_slot(buffer);
   }
   for (size_t i = 0; i < emitter->param_count; i++) {
-    slots[count++] = (kiln_slot_t){.kind = emitter->params[i].is_wide ? KILN_SLOT_DIM64 : KILN_SLOT_DIM32,
-                                   .dim = emitter->params[i].dim};
+    const kiln_param_t *param = &emitter->params[i];
+    kiln_buffer_printf(out, "%s%s n%zu", count ? ",\n    " : "\n    ", param->is_wide ? "long long" : "int",
+                       i);
+    slots[count++] =
+        (kiln_slot_t){.kind = param->is_wide ? KILN_SLOT_DIM64 : KILN_SLOT_DIM32, .dim = param->dim};
   }
   *out_count = count;
   return slots;
@@ -279,27 +292,8 @@ static void emit_table_pointers(kiln_emitter_t *emitter, kiln_buffer_t *out) {
   }
 }
 
-static void emit_signature(kiln_emitter_t *emitter, kiln_buffer_t *out, const char *entry) {
-  kiln_kernel_t *kernel = emitter->kernel;
-  const char *separator = "";
-  kiln_buffer_printf(out, "extern \"C\" __global__ void __launch_bounds__(%d)\n%s(", KILN_BLOCK_THREADS,
-                     entry);
-  for (size_t i = 0; i < kernel->buffer_count; i++) {
-    const kiln_kernel_buffer_t *buffer = &kernel->buffers[i];
-    if (is_table_in_source(emitter, buffer)) continue;
-    kiln_buffer_printf(out, "%s%s%s *__restrict__ %s", separator, buffer->written ? "" : "const ",
-                       kiln_emit_storage_type(buffer->dtype), emitter->buffer_names[i]);
-    separator = ", ";
-  }
-  for (size_t i = 0; i < emitter->param_count; i++) {
-    kiln_buffer_printf(out, "%s%s n%zu", separator, emitter->params[i].is_wide ? "long long" : "int", i);
-    separator = ", ";
-  }
-  kiln_buffer_puts(out, ") {\n");
-}
-
 static void emit_source(kiln_emitter_t *emitter, const kiln_grouping_t *grouping, kiln_buffer_t *out,
-                        const char *entry) {
+                        kiln_kernel_source_t *kernel) {
   kiln_buffer_puts(out, "// Computes\n");
   tell_group(emitter, grouping, out);
   tell_params(emitter, out);
@@ -308,7 +302,10 @@ static void emit_source(kiln_emitter_t *emitter, const kiln_grouping_t *grouping
   for (size_t i = 0; i < emitter->kernel->buffer_count; i++) {
     if (is_table_in_source(emitter, &emitter->kernel->buffers[i])) emit_table(emitter, out, i);
   }
-  emit_signature(emitter, out, entry);
+  kiln_buffer_printf(out, "extern \"C\" __global__ void __launch_bounds__(%d) %s(", KILN_BLOCK_THREADS,
+                     kernel->entry);
+  kernel->slots = emit_params(emitter, out, &kernel->slot_count);
+  kiln_buffer_puts(out, ") {\n");
   emit_table_pointers(emitter, out);
   kiln_buffer_append(out, emitter->body.data, emitter->body.size);
   kiln_buffer_puts(out, "}\n");
@@ -322,14 +319,11 @@ kiln_status_t kiln_emit_kernel(kiln_emitter_t *emitter, const kiln_grouping_t *g
   name_buffers(emitter);
   emitter->indent = 1;
   emit_regions(emitter);
-  emit_source(emitter, grouping, &source, entry);
   kiln_extent_t one = {kiln_dim_constant(1), 1};
-  *out_kernel =
-      (kiln_kernel_source_t){.entry = entry,
-                             .source = kiln_arena_strdup(emitter->kernel->arena, kiln_buffer_text(&source)),
-                             .grid = {grid_extent(emitter->kernel), one, one},
-                             .block = {KILN_BLOCK_THREADS, 1, 1}};
-  out_kernel->slots = make_slots(emitter, &out_kernel->slot_count);
+  *out_kernel = (kiln_kernel_source_t){
+      .entry = entry, .grid = {grid_extent(emitter->kernel), one, one}, .block = {KILN_BLOCK_THREADS, 1, 1}};
+  emit_source(emitter, grouping, &source, out_kernel);
+  out_kernel->source = kiln_arena_strdup(emitter->kernel->arena, kiln_buffer_text(&source));
   bool failed = source.failed || emitter->body.failed;
   kiln_buffer_deinit(&source);
   kiln_buffer_deinit(&emitter->body);

@@ -39,7 +39,9 @@ typedef struct {
 /* One indented line of the body. */
 void kiln_emit_line(kiln_emitter_t *emitter, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void kiln_emit_region(kiln_emitter_t *emitter, const kiln_region_t *region);
-/* Number of threads of a region, as text of 32 or (is_wide) 64 bits. */
+/* Number of threads of a region: ceil(dim / divisor). At most one axis moves in steps above 1. */
+kiln_extent_t kiln_emit_threads(kiln_kernel_t *kernel, const kiln_region_t *region);
+/* The same as text of 32 or (is_wide) 64 bits. */
 const char *kiln_emit_thread_count(kiln_emitter_t *emitter, const kiln_region_t *region, bool *out_is_wide);
 kiln_status_t kiln_emit_kernel(kiln_emitter_t *emitter, const kiln_grouping_t *grouping, const char *entry,
                                kiln_kernel_source_t *out_kernel);

@@ -117,7 +117,7 @@ const char *kiln_emit_value(kiln_emitter_t *emitter, kiln_expr_id_t scalar) {
 /* To f16 or bf16 with one rounding: types that f32 does not hold exactly go through f32 rounded to odd. */
 static const char *cast_to_half(kiln_arena_t *arena, const char *value, kiln_dtype_t from) {
   bool is_exact = kiln_dtype_bytes(from) == 1 || kiln_dtype_is_half(from) || from == KILN_DTYPE_f32;
-  if (is_exact) return kiln_arena_printf(arena, "(float)%s", value);
+  if (is_exact) return kiln_dtype_is_float(from) ? value : kiln_arena_printf(arena, "(float)%s", value);
   return kiln_arena_printf(arena, "kiln_round_to_odd(%s)", value);
 }
 

@@ -45,52 +45,69 @@ static const char *steps(kiln_emitter_t *emitter, kiln_dim_t extent, uint32_t di
   }
   const char *text = kiln_emit_dim(emitter, extent, wide);
   if (divisor == 1) return kiln_arena_printf(arena, wide ? "(unsigned long long)%s" : "(unsigned)%s", text);
-  return kiln_arena_printf(arena, wide ? "((unsigned long long)%s + %u) / %u" : "((unsigned)%s + %u) / %u",
-                           text, divisor - 1, divisor);
+  return kiln_arena_printf(arena,
+                           wide ? "(((unsigned long long)%s + %u) / %u)" : "(((unsigned)%s + %u) / %u)", text,
+                           divisor - 1, divisor);
 }
 
-static kiln_dim_t points(kiln_kernel_t *kernel, const kiln_region_t *region) {
-  kiln_dim_t product = kiln_dim_constant(1);
+kiln_extent_t kiln_emit_threads(kiln_kernel_t *kernel, const kiln_region_t *region) {
+  kiln_extent_t threads = {kiln_dim_constant(1), 1};
   for (uint32_t i = 0; i < region->axis_count; i++) {
-    product = kiln_kernel_dim_mul(kernel, product, kernel->axes[region->axes[i]].extent);
+    threads.dim = kiln_kernel_dim_mul(kernel, threads.dim, kernel->axes[region->axes[i]].extent);
+    threads.divisor *= kernel->axes[region->axes[i]].divisor;
   }
-  return product;
+  return threads;
 }
 
 const char *kiln_emit_thread_count(kiln_emitter_t *emitter, const kiln_region_t *region, bool *out_is_wide) {
-  kiln_dim_t all = points(emitter->kernel, region);
-  kiln_dim_t counted = all;
-  if (kiln_dim_is_constant(all)) counted = kiln_dim_constant(all.constant / region->lanes);
+  kiln_extent_t threads = kiln_emit_threads(emitter->kernel, region);
+  kiln_dim_t counted = threads.dim;
+  if (kiln_dim_is_constant(counted)) counted.constant /= threads.divisor;
   *out_is_wide = !kiln_emit_fits(emitter, counted);
-  return steps(emitter, all, region->lanes, *out_is_wide);
+  return steps(emitter, threads.dim, threads.divisor, *out_is_wide);
+}
+
+/* Defines a%u for axis number `position` from what is left of the thread's number, and what is left then. */
+static void emit_axis(region_t *r, uint32_t position, const char *left, bool is_wide) {
+  kiln_emitter_t *emitter = r->emitter;
+  uint32_t number = r->region->axes[position];
+  kiln_axis_t axis = emitter->kernel->axes[number];
+  kiln_dim_t steps_taken = axis.extent;
+  if (kiln_dim_is_constant(axis.extent)) steps_taken = kiln_dim_constant(axis.extent.constant / axis.divisor);
+  bool axis_is_wide = !kiln_emit_fits(emitter, steps_taken);
+  const char *count = steps(emitter, axis.extent, axis.divisor, axis_is_wide);
+  emitter->axis_is_wide[number] = axis_is_wide;
+  emitter->axis_names[number] = kiln_arena_printf(emitter->kernel->arena, "a%u", position);
+  const char *type = axis_is_wide ? "long long" : "int";
+  if (position == 0) {
+    kiln_emit_line(emitter, "const %s a0 = %s;", type, left);
+    return;
+  }
+  kiln_emit_line(emitter, "const %s a%u = %s %% %s;", type, position, left, count);
+  if (position == 1) return;
+  kiln_emit_line(emitter, "const %s rest%u = %s / %s;", is_wide ? "unsigned long long" : "unsigned",
+                 position - 1, left, count);
 }
 
 /* Takes the thread's number apart, the last axis first. */
-static void emit_axes(region_t *r, bool wide) {
+static void emit_axes(region_t *r, bool is_wide) {
   kiln_emitter_t *emitter = r->emitter;
   const kiln_region_t *region = r->region;
+  kiln_arena_t *arena = emitter->kernel->arena;
+  const char *left = "thread";
   for (uint32_t i = region->axis_count; i-- > 0;) {
     kiln_axis_t axis = emitter->kernel->axes[region->axes[i]];
-    bool axis_is_wide =
-        !kiln_emit_fits(emitter, axis.extent) &&
-        !(kiln_dim_is_constant(axis.extent) && axis.extent.constant / axis.divisor < INT32_MAX);
-    const char *count = steps(emitter, axis.extent, axis.divisor, axis_is_wide);
-    emitter->axis_is_wide[region->axes[i]] = axis_is_wide;
-    emitter->axis_names[region->axes[i]] = kiln_arena_printf(emitter->kernel->arena, "a%u", i);
-    const char *type = axis_is_wide ? "long long" : "int";
-    const char *rest =
-        i + 1 == region->axis_count ? "thread" : kiln_arena_printf(emitter->kernel->arena, "rest%u", i);
-    if (i == 0) {
-      kiln_emit_line(emitter, "const %s a0 = %s;", type, rest);
-      continue;
-    }
-    kiln_emit_line(emitter, "const %s a%u = %s %% (%s);", type, i, rest, count);
-    kiln_emit_line(emitter, "const %s rest%u = %s / (%s);", wide ? "unsigned long long" : "unsigned", i - 1,
-                   rest, count);
+    emit_axis(r, i, left, is_wide);
+    if (i == 1)
+      left = kiln_arena_printf(arena, "%s / %s", left, steps(emitter, axis.extent, axis.divisor, is_wide));
+    else
+      left = kiln_arena_printf(arena, "rest%u", i - 1);
   }
-  if (region->lanes == 1) return;
-  emitter->axis_names[region->lane_axis] = "lane";
-  if (!region->has_tail) return;
+}
+
+static void emit_lane_count(region_t *r) {
+  kiln_emitter_t *emitter = r->emitter;
+  const kiln_region_t *region = r->region;
   kiln_dim_t extent = emitter->kernel->axes[region->axes[0]].extent;
   bool count_is_wide = !kiln_emit_fits(emitter, extent);
   const char *cast = count_is_wide ? "(long long)" : "";
@@ -128,8 +145,18 @@ static void emit_excess(region_t *r, kiln_expr_id_t id, const char *text) {
   kiln_emit_line(emitter, "const unsigned short v%u = kiln_%s(f%u);", number, kiln_dtype_name(dtype), number);
 }
 
+/* A half-precision number as f32: its arithmetic form, which has a variable already. */
+static bool is_widening(const region_t *r, const kiln_expr_t *expr) {
+  return expr->op == KILN_OP_cast && expr->dtype == KILN_DTYPE_f32 &&
+         kiln_dtype_is_half(expr_at(r, expr->operands[0])->dtype);
+}
+
 static void emit_op(region_t *r, kiln_expr_id_t id) {
   const kiln_expr_t *expr = expr_at(r, id);
+  if (is_widening(r, expr)) {
+    r->emitter->names[id] = kiln_emit_value(r->emitter, expr->operands[0]);
+    return;
+  }
   const char *text = kiln_emit_op(r->emitter, expr);
   bool moves = kiln_emit_op_moves_bits(expr);
   bool excess = r->emitter->context->options->excess_precision && kiln_dtype_is_half(expr->dtype);
@@ -179,17 +206,17 @@ static void emit_vector_load(region_t *r, kiln_expr_id_t id) {
   unsigned number = r->next_number++;
   uint32_t bytes = r->load_widths[id] * (uint32_t)kiln_dtype_bytes(expr->dtype);
   const char *from = address(r, (uint32_t)expr->bits, access->base),
-             *tail = r->region->has_tail ? ", count" : "";
+             *part = r->region->has_tail ? "_part" : "", *count = r->region->has_tail ? ", count" : "";
   emitter->names[id] = kiln_arena_printf(emitter->kernel->arena, "w%u", number);
   if (kiln_condition_is_true(emitter->kernel, expr->operands[1])) {
-    kiln_emit_line(emitter, "const auto w%u = kiln_load<%u, %u>(%s%s);", number, access->window, bytes, from,
-                   tail);
+    kiln_emit_line(emitter, "const auto w%u = kiln_load%s<%u, %u>(%s%s);", number, part, access->window,
+                   bytes, from, count);
     return;
   }
   kiln_emit_line(emitter, "kiln_vector<%s, %u, %u> w%u = {};", kiln_emit_storage_type(expr->dtype),
                  access->window, bytes, number);
-  kiln_emit_line(emitter, "if (%s) w%u = kiln_load<%u, %u>(%s%s);", emitter->names[expr->operands[1]], number,
-                 access->window, bytes, from, tail);
+  kiln_emit_line(emitter, "if (%s) w%u = kiln_load%s<%u, %u>(%s%s);", emitter->names[expr->operands[1]],
+                 number, part, access->window, bytes, from, count);
 }
 
 /* The lane's element of a vector that was loaded before. */
@@ -295,8 +322,9 @@ static void emit_vector_stores(region_t *r) {
     kiln_access_t access = kiln_lanes_access(&r->lanes, store->offset, kiln_condition_true(emitter->kernel));
     kiln_access_width(emitter->kernel, &access, store->buffer, emitter->context->symbol_class,
                       emitter->context->guards);
-    kiln_emit_line(emitter, "kiln_store<%u, %u>(%s, s%u%s);", r->region->lanes, store_bytes(r, store->buffer),
-                   address(r, store->buffer, access.base), i, r->region->has_tail ? ", count" : "");
+    kiln_emit_line(emitter, "kiln_store%s<%u, %u>(%s, s%u%s);", r->region->has_tail ? "_part" : "",
+                   r->region->lanes, store_bytes(r, store->buffer), address(r, store->buffer, access.base), i,
+                   r->region->has_tail ? ", count" : "");
   }
 }
 
@@ -366,6 +394,8 @@ void kiln_emit_region(kiln_emitter_t *emitter, const kiln_region_t *region) {
   bool wide;
   kiln_emit_thread_count(emitter, region, &wide);
   emit_axes(&r, wide);
+  if (region->lanes > 1) emitter->axis_names[region->lane_axis] = "lane";
+  if (region->has_tail) emit_lane_count(&r);
   for (kiln_expr_id_t i = 0; i < count; i++) {
     if (!r.reachable[i]) continue;
     if (!r.lanes.depends[i])

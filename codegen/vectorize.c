@@ -8,17 +8,30 @@
 #include "codegen/lanes.h"
 #include "codegen/schedule.h"
 
+/* Which expressions differ along an axis. */
+static const bool *moves_along(const kiln_kernel_t *kernel, uint32_t axis) {
+  bool *moves = KILN_NEW_ARRAY(kernel->arena, bool, kernel->expr_count);
+  for (size_t i = 0; i < kernel->expr_count; i++) {
+    const kiln_expr_t *expr = &kernel->exprs[i];
+    moves[i] = expr->kind == KILN_EXPR_AXIS && expr->bits == axis;
+    for (uint32_t k = 0; k < expr->operand_count; k++) moves[i] |= moves[expr->operands[k]];
+  }
+  return moves;
+}
+
 /* Bytes per point of the region that each dtype's loads and stores along the innermost axis make. */
 static void measure_traffic(const kiln_kernel_t *kernel, const kiln_region_t *region,
                             uint64_t bytes[KILN_DTYPE_COUNT]) {
   const bool *reachable = kiln_region_reachable(kernel, region);
+  const bool *moves = moves_along(kernel, region->axes[region->axis_count - 1]);
   for (uint32_t i = 0; i < region->store_count; i++) {
     kiln_dtype_t dtype = kernel->buffers[region->stores[i].buffer].dtype;
     bytes[dtype] += kiln_dtype_bytes(dtype);
   }
   for (size_t i = 0; i < kernel->expr_count; i++) {
     const kiln_expr_t *expr = &kernel->exprs[i];
-    if (reachable[i] && expr->kind == KILN_EXPR_LOAD) bytes[expr->dtype] += kiln_dtype_bytes(expr->dtype);
+    if (!reachable[i] || expr->kind != KILN_EXPR_LOAD || !moves[expr->operands[0]]) continue;
+    bytes[expr->dtype] += kiln_dtype_bytes(expr->dtype);
   }
 }
 
@@ -45,16 +58,22 @@ static bool covers(kiln_kernel_t *kernel, const kiln_region_t *region, uint32_t 
   return region->axis_count == 1 && (!kiln_dim_is_constant(extent) || extent.constant > lanes);
 }
 
+/* The innermost axis becomes steps of `lanes` elements; no axis is left of one that is a single vector. */
 static kiln_region_t cut(kiln_kernel_t *kernel, kiln_region_t region, uint32_t lanes, bool has_tail) {
   uint32_t last = region.axis_count - 1, old = region.axes[last];
-  uint32_t vector = kiln_kernel_axis(kernel, kernel->axes[old].extent, lanes);
+  kiln_dim_t extent = kernel->axes[old].extent;
+  bool is_one_vector = kiln_dim_is(extent, lanes);
+  uint32_t vector = kiln_kernel_axis(kernel, extent, lanes);
   uint32_t lane = kiln_kernel_axis(kernel, kiln_dim_constant(lanes), 1);
-  kiln_expr_id_t index = kiln_index_add_scaled(kernel, kiln_index_axis(kernel, lane),
-                                               kiln_dim_constant(lanes), kiln_index_axis(kernel, vector));
   kiln_expr_id_t *axes = kiln_region_same_axes(kernel);
-  axes[old] = index;
+  axes[old] = kiln_index_axis(kernel, lane);
+  if (!is_one_vector) {
+    kiln_expr_id_t step = kiln_index_axis(kernel, vector);
+    axes[old] = kiln_index_add_scaled(kernel, axes[old], kiln_dim_constant(lanes), step);
+  }
   region = kiln_region_replace(kernel, &region, axes);
   region.axes = kiln_region_axes_with(kernel, &region, last, vector);
+  region.axis_count -= is_one_vector;
   region.lane_axis = lane;
   region.lanes = lanes;
   region.has_tail = has_tail;

@@ -74,6 +74,8 @@ uint32_t kiln_batch_add(kiln_batch_t *batch, const kiln_graph_t *graph, const ki
   return (uint32_t)batch->job_count - 1;
 }
 
+uint32_t kiln_batch_count(const kiln_batch_t *batch) { return (uint32_t)batch->job_count; }
+
 const kiln_pipeline_t *kiln_batch_pipeline(const kiln_batch_t *batch, uint32_t number) {
   return &batch->jobs[number].pipeline;
 }
