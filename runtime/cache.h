@@ -66,8 +66,9 @@ void kiln_disk_cache_remove(kiln_disk_cache_t *cache, const kiln_digest_t *key);
  * call. */
 uint64_t kiln_disk_cache_sweep(kiln_disk_cache_t *cache);
 
-/* Between processes: a lock on <folder>/locks/<key>. Blocks until it has it or the deadline (monotonic ns)
- * passes; -1 then. */
+/* Between processes (and threads): a lock on <folder>/locks/<key>. Blocks until it has it or the deadline
+ * (monotonic ns) passes: -1 then, and at once when there can be no lock file. The caller goes on without; all
+ * that is lost is a compile. */
 int kiln_disk_cache_lock(kiln_disk_cache_t *cache, const kiln_digest_t *key, uint64_t deadline_ns);
 void kiln_disk_cache_unlock(int lock); /* accepts -1 */
 

@@ -306,6 +306,12 @@ static bool store(kiln_disk_cache_t *cache, const entry_name_t *name, const kiln
   return stored;
 }
 
+static void pause_writes(kiln_disk_cache_t *cache, const char *fields, int error) {
+  kiln_log(cache->log, KILN_LOG_WARNING, fields, "nothing is written to the cache for 60 s: %s",
+           strerror(error));
+  atomic_store(&cache->paused_until_ns, kiln_clock_monotonic_ns() + pause_after_failure_ns);
+}
+
 bool kiln_disk_cache_put(kiln_disk_cache_t *cache, const kiln_digest_t *key, const void *full_key,
                          size_t full_key_bytes, const void *body, size_t body_bytes) {
   if (cache->entries < 0 || kiln_clock_monotonic_ns() < atomic_load(&cache->paused_until_ns)) return false;
@@ -313,17 +319,10 @@ bool kiln_disk_cache_put(kiln_disk_cache_t *cache, const kiln_digest_t *key, con
   kiln_buffer_t bytes;
   kiln_buffer_init(&bytes);
   kiln_cache_entry_encode(&bytes, full_key, full_key_bytes, body, body_bytes);
-  bool stored = !bytes.failed && bytes.size <= cache->limit_bytes;
-  if (stored) {
-    stored = store(cache, &name, &bytes);
-    if (stored) {
-      atomic_fetch_add(&cache->bytes, kiln_cache_file_bytes(bytes.size));
-    } else {
-      kiln_log(cache->log, KILN_LOG_WARNING, name.fields, "nothing is written to the cache for 60 s: %s",
-               strerror(errno));
-      atomic_store(&cache->paused_until_ns, kiln_clock_monotonic_ns() + pause_after_failure_ns);
-    }
-  }
+  bool fits = !bytes.failed && bytes.size <= cache->limit_bytes;
+  bool stored = fits && store(cache, &name, &bytes);
+  if (stored) atomic_fetch_add(&cache->bytes, kiln_cache_file_bytes(bytes.size));
+  if (fits && !stored) pause_writes(cache, name.fields, errno);
   kiln_buffer_deinit(&bytes);
   return stored;
 }
@@ -337,13 +336,16 @@ static bool lock_is_current(const kiln_disk_cache_t *cache, int lock, const char
   return !fstat(lock, &held) && !fstatat(cache->locks, hex, &named, 0) && held.st_ino == named.st_ino;
 }
 
-/* The lock, or -1 when someone has it or its file cannot be had. */
-static int try_lock(const kiln_disk_cache_t *cache, const char *hex) {
+typedef enum { LOCKED, BUSY, NO_LOCK } lock_state_t;
+
+static lock_state_t try_lock(const kiln_disk_cache_t *cache, const char *hex, int *out_lock) {
   int lock = openat(cache->locks, hex, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (lock < 0) return -1;
-  if (!flock(lock, LOCK_EX | LOCK_NB) && lock_is_current(cache, lock, hex)) return lock;
+  *out_lock = lock;
+  if (lock < 0) return NO_LOCK; /* a full disk, say: waiting would not help */
+  if (!flock(lock, LOCK_EX | LOCK_NB) && lock_is_current(cache, lock, hex)) return LOCKED;
   close(lock);
-  return -1;
+  *out_lock = -1;
+  return BUSY;
 }
 
 /* flock has no deadline, so this asks again, at first after a millisecond and at last every 20. */
@@ -353,9 +355,10 @@ int kiln_disk_cache_lock(kiln_disk_cache_t *cache, const kiln_digest_t *key, uin
   kiln_digest_hex(key, hex);
   const uint64_t longest_ns = 20000000;
   for (uint64_t wait_ns = 1000000;; wait_ns = wait_ns * 2 > longest_ns ? longest_ns : wait_ns * 2) {
-    int lock = try_lock(cache, hex);
+    int lock;
+    if (try_lock(cache, hex, &lock) != BUSY) return lock;
     uint64_t now_ns = kiln_clock_monotonic_ns();
-    if (lock >= 0 || now_ns >= deadline_ns) return lock;
+    if (now_ns >= deadline_ns) return -1;
     uint64_t left_ns = deadline_ns - now_ns;
     nanosleep(&(struct timespec){.tv_nsec = (long)(wait_ns < left_ns ? wait_ns : left_ns)}, NULL);
   }

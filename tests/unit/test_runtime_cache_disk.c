@@ -532,6 +532,16 @@ static void a_lock_is_held_by_one_until_its_process_dies(void **state) {
   close(ready[1]);
 }
 
+static void a_lock_that_cannot_be_had_is_not_waited_for(void **state) {
+  fixture_t *fixture = *state;
+  sample_t s = sample(1);
+  char hex[65], path[512];
+  kiln_digest_hex(&s.key, hex);
+  snprintf(path, sizeof path, "%s/locks/%s", fixture->folder, hex);
+  assert_int_equal(mkdir(path, 0700), 0);
+  assert_int_equal(kiln_disk_cache_lock(fixture->cache, &s.key, UINT64_MAX), -1);
+}
+
 static void a_lock_file_that_the_sweeper_removed_excludes_nobody_wrongly(void **state) {
   fixture_t *fixture = *state;
   sample_t s = sample(1);
@@ -631,6 +641,7 @@ int main(void) {
       TEST(writers_killed_at_any_moment_leave_only_whole_entries),
       TEST(two_daemons_that_write_and_evict_on_one_folder_are_both_right),
       TEST(a_lock_is_held_by_one_until_its_process_dies),
+      TEST(a_lock_that_cannot_be_had_is_not_waited_for),
       TEST(a_lock_file_that_the_sweeper_removed_excludes_nobody_wrongly),
       TEST(the_sweeper_evicts_the_longest_unused_down_to_nine_tenths),
       TEST(two_thousand_entries_are_brought_below_a_new_limit_in_bounded_steps),
