@@ -18,10 +18,27 @@ static void deliver(emu_warp_t *w, uint32_t lane, const emu_inst_t *i, const emu
   *p = (*p & ~(1u << lane)) | (uint32_t)holds << lane;
 }
 
+/* Lanes of one warp that meet at a barrier must have come to the same instruction, where it is .aligned. */
+static void check_divergence(emu_warp_t *w, uint32_t id) {
+  const emu_inst_t *code = w->block->launch->kernel->code, *first = NULL;
+  EMU_EACH_LANE(lane, w->at_barrier) {
+    const emu_inst_t *i = &code[w->pc[lane] - 1];
+    if (w->barrier_id[lane] != id || !i->is_signed) continue;
+    if (!first) first = i;
+    if (i == first) continue;
+    emu_finding(w, i, lane,
+                "barrier divergence: other threads of this warp wait at the barrier of PTX line %u",
+                first->line);
+    return;
+  }
+}
+
 static void open_barrier(emu_block_t *block, uint32_t id) {
+  bool check = block->launch->checks & KILN_EMU_CHECK_BARRIER;
   if (block->shadow) emu_shadow_join(block, block->barriers[id].warps);
   for (uint32_t n = 0; n < block->warp_count; n++) {
     emu_warp_t *w = &block->warps[n];
+    if (check) check_divergence(w, id);
     EMU_EACH_LANE(lane, w->at_barrier) {
       if (w->barrier_id[lane] != id) continue;
       deliver(w, lane, &block->launch->kernel->code[w->pc[lane] - 1], &block->barriers[id]);
@@ -47,14 +64,6 @@ static uint32_t arrivals(const emu_warp_t *w, bool counted) {
   return (uint32_t)__builtin_popcount(w->mask) + absent;
 }
 
-static void check_divergence(emu_warp_t *w, const emu_inst_t *i) {
-  uint32_t alive = w->ready | w->at_barrier | w->at_warp_sync;
-  if (!i->is_signed || !(w->block->launch->checks & KILN_EMU_CHECK_BARRIER) || w->mask == alive) return;
-  emu_finding(w, i, (uint32_t)__builtin_ctz(alive & ~w->mask),
-              "barrier divergence: this thread does not reach the barrier with the %d others of its warp",
-              __builtin_popcount(w->mask));
-}
-
 /* arg: result of bar.red, barrier, thread count, predicate. width: 1 when there is a thread count; mode: the
  * predicate is negated; is_signed: .aligned, all lanes of a warp must come together. */
 const emu_inst_t *emu_exec_barrier(emu_warp_t *w, const emu_inst_t *i) {
@@ -65,7 +74,6 @@ const emu_inst_t *emu_exec_barrier(emu_warp_t *w, const emu_inst_t *i) {
   if (i->width && (count == 0 || count % 32))
     return emu_fault(w, i, first, CUDA_ERROR_ILLEGAL_INSTRUCTION, "barrier of %u threads: not whole warps",
                      count);
-  check_divergence(w, i);
   w->worker->counters.barriers++;
   emu_barrier_t *barrier = &block->barriers[id];
   barrier->expected = count;

@@ -17,7 +17,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BLOCK_QUANTUM (1u << 20)
+/* Warp instructions: few where a block may wait for another one, many where it only takes long. */
+#define WAITING_QUANTUM (1u << 15)
+#define WORKING_QUANTUM (1u << 22)
 
 #define FINDINGS_KEPT 100
 
@@ -141,7 +143,8 @@ static void report_stuck(emu_block_t *block) {
 
 emu_block_state_t emu_block_run(emu_block_t *block) {
   emu_launch_t *launch = block->launch;
-  uint64_t end = block->instructions + BLOCK_QUANTUM, counted = block->instructions;
+  uint64_t counted = block->instructions,
+           end = counted + (launch->kernel->may_wait ? WAITING_QUANTUM : WORKING_QUANTUM);
   uint32_t idle = 0;
   while (block->live_threads && !atomic_load_explicit(&launch->stop, memory_order_relaxed)) {
     emu_warp_t *w = &block->warps[block->next_warp];
