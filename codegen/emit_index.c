@@ -101,13 +101,23 @@ static void append_term(kiln_buffer_t *out, bool negative, const char *term) {
     kiln_buffer_printf(out, negative ? "-%s" : "%s", term);
 }
 
+/* The term of a dimension without symbols. */
+static int64_t constant_term(kiln_dim_t dim) {
+  if (kiln_dim_is_constant(dim)) return dim.constant;
+  kiln_term_t last = dim.terms[dim.term_count - 1];
+  return last.powers ? 0 : last.coefficient;
+}
+
 /* The terms of a sum: those with a positive factor, then those with a negative one; `sides` chooses which,
  * and negates when only negative ones are wanted. */
 enum { POSITIVE = 1, NEGATIVE = 2 };
 
 static const char *sum(kiln_emitter_t *emitter, const kiln_expr_t *linear, unsigned sides, bool wide) {
+  kiln_dim_t constant[2]; /* what depends on symbols, and the number */
   kiln_buffer_t out;
   kiln_buffer_init(&out);
+  constant[1] = kiln_dim_constant(constant_term(linear->dims[0]));
+  constant[0] = kiln_kernel_dim_sub(emitter->kernel, linear->dims[0], constant[1]);
   for (unsigned side = POSITIVE; side <= NEGATIVE; side++) {
     bool minus = side == NEGATIVE && sides != NEGATIVE;
     if (!(sides & side)) continue;
@@ -115,8 +125,10 @@ static const char *sum(kiln_emitter_t *emitter, const kiln_expr_t *linear, unsig
       if (is_negative(linear->dims[i + 1]) != (side == NEGATIVE)) continue;
       append_term(&out, minus, product(emitter, linear->dims[i + 1], linear->operands[i], wide));
     }
-    if (kiln_dim_is(linear->dims[0], 0) || is_negative(linear->dims[0]) != (side == NEGATIVE)) continue;
-    append_term(&out, minus, kiln_emit_dim(emitter, absolute(emitter, linear->dims[0]), wide));
+    for (int part = 0; part < 2; part++) {
+      if (kiln_dim_is(constant[part], 0) || is_negative(constant[part]) != (side == NEGATIVE)) continue;
+      append_term(&out, minus, kiln_emit_dim(emitter, absolute(emitter, constant[part]), wide));
+    }
   }
   const char *text = out.size ? kiln_arena_strdup(emitter->kernel->arena, out.data) : "0";
   if (out.failed) emitter->body.failed = true;

@@ -135,9 +135,11 @@ static bool lone_axis(const search_t *search, kiln_expr_id_t index, uint32_t *ou
 
 static void propose(search_t *search, kiln_axis_split_t split) {
   for (size_t i = 0; i < search->found.count; i++) {
-    const kiln_axis_split_t *known = &search->found.items[i];
-    if (known->position == split.position && known->inner == split.inner && known->factor == split.factor)
-      return;
+    kiln_axis_split_t *known = &search->found.items[i];
+    if (known->position != split.position || known->inner != split.inner || known->factor != split.factor)
+      continue;
+    known->decides |= split.decides;
+    return;
   }
   if (split.factor < 2 || split.factor > search->most_factor || search->found.count == MOST_CANDIDATES)
     return;
@@ -149,12 +151,12 @@ static kiln_dim_t extent_at(const search_t *search, uint32_t position) {
 }
 
 /* The axis falls into whole parts: a thread may do one point of each. */
-static void propose_parts(search_t *search, uint32_t position, kiln_dim_t part) {
+static void propose_parts(search_t *search, uint32_t position, kiln_dim_t part, bool decides) {
   kiln_dim_t parts;
   if (kiln_dim_is(part, 0) || !kiln_dim_div(search->kernel->arena, extent_at(search, position), part, &parts))
     return;
   if (!kiln_dim_is_constant(parts) || parts.constant > MOST_POINTS) return;
-  propose(search, (kiln_axis_split_t){position, part, (uint32_t)parts.constant, false});
+  propose(search, (kiln_axis_split_t){position, part, (uint32_t)parts.constant, false, decides});
 }
 
 /* Runs of neighbours see the same: a thread may do one run. Not along the innermost axis, where vectors serve
@@ -165,7 +167,7 @@ static void propose_runs(search_t *search, uint32_t position, kiln_dim_t length)
       length.constant > MOST_POINTS)
     return;
   if (!kiln_dim_div(search->kernel->arena, extent_at(search, position), length, &runs)) return;
-  propose(search, (kiln_axis_split_t){position, runs, (uint32_t)length.constant, true});
+  propose(search, (kiln_axis_split_t){position, runs, (uint32_t)length.constant, true, false});
 }
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a < 0 ? -a : a; }
@@ -183,7 +185,7 @@ static void propose_boundary(search_t *search, kiln_expr_id_t index) {
   if (kiln_dim_is_constant(boundary) && kiln_dim_is_constant(extent)) {
     boundary = kiln_dim_constant(gcd(boundary.constant, extent.constant));
   }
-  propose_parts(search, position, boundary);
+  propose_parts(search, position, boundary, true);
 }
 
 static kiln_axis_splits_t candidates(kiln_kernel_t *kernel, const kiln_region_t *region,
@@ -198,7 +200,7 @@ static kiln_axis_splits_t candidates(kiln_kernel_t *kernel, const kiln_region_t 
     if (expr->kind == KILN_EXPR_ALL) {
       for (uint32_t k = 0; k < expr->operand_count; k++) propose_boundary(&search, expr->operands[k]);
     } else if (expr->kind == KILN_EXPR_MOD && lone_axis(&search, expr->operands[0], &position, &sign)) {
-      propose_parts(&search, position, expr->dims[0]);
+      propose_parts(&search, position, expr->dims[0], false);
     } else if (expr->kind == KILN_EXPR_DIV && lone_axis(&search, expr->operands[0], &position, &sign)) {
       propose_runs(&search, position, expr->dims[0]);
     }
@@ -209,17 +211,26 @@ static kiln_axis_splits_t candidates(kiln_kernel_t *kernel, const kiln_region_t 
 /* --- splits: the choice
  * ------------------------------------------------------------------------------------- */
 
-/* The candidate after which a thread does the least per point; false when none does less than now. */
+/* A split that decides a boundary may only not cost more. One that is there for repeated elements must find
+ * most of the work repeated, since it takes parallelism away: what is merely read by several threads, the
+ * cache keeps. */
+static bool pays(const kiln_axis_split_t *split, uint32_t before, uint32_t after) {
+  if (after > MOST_WORK) return false;
+  return split->decides ? after < split->factor * before : 4 * after <= (4 + split->factor) * before;
+}
+
+/* The candidate after which a thread does the least per point; false when none pays. */
 static bool best_split(kiln_kernel_t *kernel, const kiln_region_t *region, uint32_t most_factor,
                        kiln_axis_split_t *out_split) {
   kiln_axis_splits_t found = candidates(kernel, region, most_factor);
-  double best = work(kernel, region);
+  uint32_t before = work(kernel, region);
+  double best = before;
   bool any = false;
   for (size_t i = 0; i < found.count; i++) {
     kiln_region_t split = kiln_schedule_split(kernel, *region, &found.items[i]);
-    uint32_t total = work(kernel, &split);
-    double per_point = (double)total / found.items[i].factor;
-    if (per_point >= best || total > MOST_WORK) continue;
+    uint32_t after = work(kernel, &split);
+    double per_point = (double)after / found.items[i].factor;
+    if (per_point >= best || !pays(&found.items[i], before, after)) continue;
     best = per_point;
     *out_split = found.items[i];
     any = true;

@@ -17,6 +17,7 @@ typedef struct {
   kiln_dim_t part;
   uint32_t factor;
   bool inner;
+  bool decides; /* parts end where a condition changes */
 } kiln_axis_split_t;
 
 typedef struct {
