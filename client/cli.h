@@ -129,6 +129,10 @@ typedef struct {
 
 /* Sets the symbols that --symbol names, leaves the others. */
 kiln_status_t kiln_cli_given_symbols(kiln_cli_t *cli, const kiln_graph_t *graph, int64_t *symbols);
+/* The values to specialize a compile for: --symbol's, else typical ones. Without --symbol some may be
+ * unknown, -1, which *out_all_known tells. */
+kiln_status_t kiln_cli_typical_symbols(kiln_cli_t *cli, const kiln_graph_t *graph,
+                                       const int64_t **out_symbols, bool *out_all_known);
 /* From --symbol, --input and --seed. INVALID_ARGUMENT names what does not fit. */
 kiln_status_t kiln_cli_values(kiln_cli_t *cli, const kiln_graph_t *graph, kiln_cli_values_t *out);
 /* All random, for given symbols. */

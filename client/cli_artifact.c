@@ -30,11 +30,14 @@ static void take_kernels(kiln_cli_t *cli, const kiln_cli_compiled_t *compiled, k
   }
 }
 
-kiln_status_t kiln_cli_artifact_local(kiln_cli_t *cli, const kiln_graph_t *graph, const int64_t *symbols,
-                                      const char *target_name, kiln_cli_artifact_t *out) {
+kiln_status_t kiln_cli_artifact_local(kiln_cli_t *cli, const kiln_graph_t *graph, const char *target_name,
+                                      kiln_cli_artifact_t *out) {
   kiln_compiler_t *compiler;
   kiln_target_t target;
   kiln_cli_compiled_t compiled;
+  const int64_t *symbols;
+  bool all_known;
+  KILN_TRY(kiln_cli_typical_symbols(cli, graph, &symbols, &all_known));
   KILN_TRY(kiln_target_parse(target_name, &target));
   KILN_TRY(kiln_cli_open_compiler(cli, &compiler));
   KILN_TRY(kiln_cli_compile_local(cli, compiler, graph, symbols, &target, KILN_IMAGE_CUBIN, &compiled));
@@ -123,13 +126,16 @@ static void write_request(kiln_buffer_t *out, const kiln_cli_source_t *source, c
   kiln_mpack_str(out, target);
 }
 
-kiln_status_t kiln_cli_artifact_daemon(kiln_cli_t *cli, const kiln_cli_source_t *source,
-                                       const int64_t *symbols, const char *target, kiln_cli_artifact_t *out) {
+kiln_status_t kiln_cli_artifact_daemon(kiln_cli_t *cli, const kiln_cli_source_t *source, const char *target,
+                                       kiln_cli_artifact_t *out) {
   kiln_client_t *client;
   kiln_reply_t *reply;
+  const int64_t *symbols;
+  bool all_known;
+  KILN_TRY(kiln_cli_typical_symbols(cli, source->graph, &symbols, &all_known));
   KILN_TRY(kiln_cli_connect(cli, &client));
   kiln_buffer_t *request = kiln_buffer_in_arena(cli->arena);
-  write_request(request, source, symbols, target);
+  write_request(request, source, all_known ? symbols : NULL, target);
   if (request->failed) return kiln_error(KILN_OUT_OF_MEMORY, "no memory for a request");
   KILN_TRY(kiln_call(client, "compile", request->data, request->size, 0, &reply));
   kiln_arena_defer(cli->arena, free_reply, reply);

@@ -33,17 +33,6 @@ static targets_t read_targets(kiln_cli_t *cli) {
   return count ? (targets_t){names, count} : (targets_t){default_targets, 1};
 }
 
-/* The values of --symbol when it names every symbol; else nothing is known of them: NULL. */
-static kiln_status_t read_symbols(kiln_cli_t *cli, const kiln_graph_t *graph, const int64_t **out_symbols) {
-  int64_t *symbols = KILN_NEW_ARRAY(cli->arena, int64_t, KILN_MAX_SYMBOLS);
-  bool all = true;
-  for (uint32_t s = 0; s < graph->symbol_count; s++) symbols[s] = -1;
-  if (kiln_cli_value(cli, "--symbol")) KILN_TRY(kiln_cli_given_symbols(cli, graph, symbols));
-  for (uint32_t s = 0; s < graph->symbol_count; s++) all = all && symbols[s] >= 0;
-  *out_symbols = all ? symbols : NULL;
-  return NULL;
-}
-
 /* -- what is written ------------------------------------------------------------------------------------ */
 
 static kiln_status_t write_keyed(kiln_cli_t *cli, const char *folder, const char *key, const char *extension,
@@ -97,13 +86,11 @@ static kiln_status_t write_manifest(kiln_cli_t *cli, const char *folder, json_t 
 
 static kiln_status_t compile_graph(kiln_cli_t *cli, const char *folder, const kiln_cli_source_t *source,
                                    const char *target, json_t *entries) {
-  const int64_t *symbols;
   kiln_cli_artifact_t artifact;
-  KILN_TRY(read_symbols(cli, source->graph, &symbols));
   kiln_cli_progress("compiling '%s' for %s", source->graph->name, target);
   kiln_status_t status = kiln_cli_flag(cli, "--local")
-                             ? kiln_cli_artifact_local(cli, source->graph, symbols, target, &artifact)
-                             : kiln_cli_artifact_daemon(cli, source, symbols, target, &artifact);
+                             ? kiln_cli_artifact_local(cli, source->graph, target, &artifact)
+                             : kiln_cli_artifact_daemon(cli, source, target, &artifact);
   if (status)
     return kiln_error_note(status, "compiling '%s' of %s for %s", source->graph->name, source->path, target);
   KILN_TRY(write_artifact(cli, folder, &artifact));
@@ -149,7 +136,7 @@ static const kiln_cli_option_t options[] = {
     {"--target", "ARCH", "what to compile for, repeated or separated by commas (default sm_90)"},
     {"--output-dir", "DIR", "where to write; -o for short"},
     {"--graph", "NAME", "only this graph of each file"},
-    {"--symbol", "NAME=VALUE", "specialize for the class of this value; all symbols or none"},
+    {"--symbol", "NAME=VALUE", "what to specialize for; otherwise the typical value"},
     {"--local", NULL, "compile in this process, without a daemon"},
     {NULL, NULL, NULL},
 };

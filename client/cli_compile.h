@@ -19,9 +19,9 @@ typedef struct {
   size_t kernel_count;
 } kiln_cli_artifact_t;
 
-kiln_status_t kiln_cli_artifact_local(kiln_cli_t *cli, const kiln_graph_t *graph, const int64_t *symbols,
-                                      const char *target, kiln_cli_artifact_t *out);
-kiln_status_t kiln_cli_artifact_daemon(kiln_cli_t *cli, const kiln_cli_source_t *source,
-                                       const int64_t *symbols, const char *target, kiln_cli_artifact_t *out);
+kiln_status_t kiln_cli_artifact_local(kiln_cli_t *cli, const kiln_graph_t *graph, const char *target,
+                                      kiln_cli_artifact_t *out);
+kiln_status_t kiln_cli_artifact_daemon(kiln_cli_t *cli, const kiln_cli_source_t *source, const char *target,
+                                       kiln_cli_artifact_t *out);
 
 #endif

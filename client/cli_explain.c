@@ -238,28 +238,18 @@ static void print_text(const json_t *explained) {
 
 /* -- the command ---------------------------------------------------------------------------------------- */
 
-/* Without --symbol the typical values say what to specialize for. */
-static kiln_status_t read_symbols(kiln_cli_t *cli, const kiln_graph_t *graph, const int64_t **out_symbols) {
-  int64_t *symbols = KILN_NEW_ARRAY(cli->arena, int64_t, KILN_MAX_SYMBOLS);
-  bool all = true;
-  for (uint32_t s = 0; s < graph->symbol_count; s++) symbols[s] = graph->symbols[s].typical;
-  KILN_TRY(kiln_cli_given_symbols(cli, graph, symbols));
-  for (uint32_t s = 0; s < graph->symbol_count; s++) all = all && symbols[s] > 0;
-  *out_symbols = all ? symbols : NULL;
-  return NULL;
-}
-
 static kiln_status_t run(kiln_cli_t *cli) {
   kiln_cli_source_t source;
   const int64_t *symbols;
+  bool all_known;
   json_t *explained;
   const char *target = kiln_cli_value(cli, "--target");
   KILN_TRY(kiln_cli_load(cli, 0, &source));
-  KILN_TRY(read_symbols(cli, source.graph, &symbols));
+  KILN_TRY(kiln_cli_typical_symbols(cli, source.graph, &symbols, &all_known));
   kiln_cli_progress("compiling '%s'", source.graph->name);
   KILN_TRY(kiln_cli_flag(cli, "--local")
                ? explain_local(cli, source.graph, symbols, target ? target : "sm_90", &explained)
-               : explain_daemon(cli, &source, symbols, target, &explained));
+               : explain_daemon(cli, &source, all_known ? symbols : NULL, target, &explained));
   kiln_cli_progress("%s", "");
   (kiln_cli_flag(cli, "--json") ? kiln_cli_print_json : print_text)(explained);
   return NULL;

@@ -12,6 +12,11 @@ enum { UNKNOWN = -1 };
 
 /* -- symbols -------------------------------------------------------------------------------------------- */
 
+static kiln_status_t no_value(const kiln_symbol_t *symbol) {
+  return kiln_error(KILN_INVALID_ARGUMENT, "symbol '%s' has no value: give --symbol %s=N", symbol->name,
+                    symbol->name);
+}
+
 kiln_status_t kiln_cli_given_symbols(kiln_cli_t *cli, const kiln_graph_t *graph, int64_t *symbols) {
   size_t cursor = 0;
   for (const char *text; (text = kiln_cli_next(cli, "--symbol", &cursor));) {
@@ -25,6 +30,22 @@ kiln_status_t kiln_cli_given_symbols(kiln_cli_t *cli, const kiln_graph_t *graph,
     if (!kiln_cli_parse_integer(value, &symbols[s]) || symbols[s] < 0)
       return kiln_error(KILN_INVALID_ARGUMENT, "--symbol %s: give a whole number from 0 up", text);
   }
+  return NULL;
+}
+
+kiln_status_t kiln_cli_typical_symbols(kiln_cli_t *cli, const kiln_graph_t *graph,
+                                       const int64_t **out_symbols, bool *out_all_known) {
+  int64_t *symbols = KILN_NEW_ARRAY(cli->arena, int64_t, KILN_MAX_SYMBOLS);
+  *out_all_known = true;
+  for (uint32_t s = 0; s < graph->symbol_count; s++)
+    symbols[s] = graph->symbols[s].typical ? graph->symbols[s].typical : UNKNOWN;
+  KILN_TRY(kiln_cli_given_symbols(cli, graph, symbols));
+  for (uint32_t s = 0; s < graph->symbol_count; s++) {
+    if (symbols[s] != UNKNOWN) continue;
+    if (kiln_cli_value(cli, "--symbol")) return no_value(&graph->symbols[s]);
+    *out_all_known = false;
+  }
+  *out_symbols = symbols;
   return NULL;
 }
 
@@ -48,9 +69,7 @@ static kiln_status_t symbols_from_declarations(const kiln_graph_t *graph, int64_
   for (uint32_t s = 0; s < graph->symbol_count; s++) {
     if (symbols[s] != UNKNOWN) continue;
     symbols[s] = graph->symbols[s].typical;
-    if (!symbols[s])
-      return kiln_error(KILN_INVALID_ARGUMENT, "symbol '%s' has no value: give --symbol %s=N",
-                        graph->symbols[s].name, graph->symbols[s].name);
+    if (!symbols[s]) return no_value(&graph->symbols[s]);
   }
   return NULL;
 }

@@ -36,11 +36,16 @@ static bool passes_32_bits(const kiln_type_t *type, const int64_t *symbols) {
   return wide || elements > INT32_MAX;
 }
 
+/* As the daemon takes it (server/program.c), so that keys are the same. */
 static kiln_symbol_class_t symbol_class_of(const kiln_graph_t *graph, const int64_t *symbols) {
   kiln_symbol_class_t class = {0};
-  for (uint32_t s = 0; s < KILN_MAX_SYMBOLS; s++)
-    class.multiple[s] = symbols && s < graph->symbol_count ? multiple_of(symbols[s]) : 1;
-  for (uint32_t v = 0; (symbols || !graph->symbol_count) && !class.wide && v < graph->value_count; v++)
+  bool all_known = true;
+  for (uint32_t s = 0; s < KILN_MAX_SYMBOLS; s++) {
+    bool known = s < graph->symbol_count && symbols[s] >= 0;
+    all_known = all_known && (known || s >= graph->symbol_count);
+    class.multiple[s] = known ? multiple_of(symbols[s]) : 1;
+  }
+  for (uint32_t v = 0; all_known && !class.wide && v < graph->value_count; v++)
     class.wide = passes_32_bits(&graph->types[v], symbols);
   return class;
 }

@@ -23,7 +23,7 @@ typedef struct {
 } kiln_cli_compiled_t;
 
 kiln_status_t kiln_cli_open_compiler(kiln_cli_t *cli, kiln_compiler_t **out_compiler);
-/* symbols: the values to specialize for (their class alone matters); NULL: nothing is known of them. */
+/* symbols: the values to specialize for (their class alone matters), -1 for those that are not known. */
 kiln_status_t kiln_cli_compile_local(kiln_cli_t *cli, kiln_compiler_t *compiler, const kiln_graph_t *graph,
                                      const int64_t *symbols, const kiln_target_t *target,
                                      kiln_image_kind_t kind, kiln_cli_compiled_t *out);
