@@ -40,10 +40,11 @@ bool cone_add(cone_t *cone, kiln_value_id_t value, uint32_t node_limit, uint32_t
     }
     return cone->leaf_count <= leaf_limit;
   }
+  uint32_t window = window_of(cone->grouping, value);
   add_node(cone, graph->producers[value]);
   while (cone->pending_count && cone->node_count <= node_limit && cone->leaf_count <= leaf_limit) {
     kiln_value_id_t next = cone->pending[--cone->pending_count];
-    if (is_leaf(cone->grouping, next)) {
+    if (is_leaf(cone->grouping, window, next)) {
       KILN_PUSH(cone->grouping->arena, cone->leaves, cone->leaf_count, cone->leaf_capacity, next);
     } else {
       add_node(cone, graph->producers[next]);

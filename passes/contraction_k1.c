@@ -79,7 +79,15 @@ static bool lower(rewrite_t *rw, draft_t *draft) {
   return false;
 }
 
+static bool has_contraction(const kiln_graph_t *graph) {
+  for (uint32_t n = 0; n < graph->node_count; n++) {
+    if (kiln_op_info(graph->nodes[n].op)->op_class == KILN_CLASS_CONTRACTION) return true;
+  }
+  return false;
+}
+
 const kiln_graph_t *kiln_pass_contraction_k1(kiln_pass_context_t *context, const kiln_graph_t *graph) {
+  if (!has_contraction(graph)) return graph;
   rewrite_t rw = rewrite_begin(context, graph);
   for (uint32_t n = 0; n < graph->node_count; n++) {
     const kiln_node_t *node = &graph->nodes[n];

@@ -98,36 +98,49 @@ static bool is_symmetric(kiln_op_t op) {
   }
 }
 
-static void make_key(words_t *words, const draft_t *draft) {
+static void make_key(words_t *words, const kiln_node_t *node, const kiln_value_id_t *first) {
   words->count = 0;
-  push(words, draft->op);
-  push(words, draft->operand_count);
-  bool exchange = is_symmetric(draft->op) && draft->operands[0] > draft->operands[1];
-  for (uint32_t i = 0; i < draft->operand_count; i++) {
-    push(words, draft->operands[exchange ? draft->operand_count - 1 - i : i]);
+  push(words, node->op);
+  push(words, node->operand_count);
+  bool exchange = is_symmetric(node->op) && first[node->operands[0]] > first[node->operands[1]];
+  for (uint32_t i = 0; i < node->operand_count; i++) {
+    kiln_value_id_t operand = node->operands[exchange ? 1 - i : i];
+    push(words, operand == KILN_NO_VALUE ? operand : first[operand]);
   }
-  for (uint32_t i = 0; i < draft->attr_count; i++) push_attr(words, &draft->attrs[i]);
+  for (uint32_t i = 0; i < node->attr_count; i++) push_attr(words, &node->attrs[i]);
+}
+
+/* Per value the first one that equals it. */
+static const kiln_value_id_t *find_first(kiln_pass_context_t *context, const kiln_graph_t *graph) {
+  kiln_value_id_t *first = KILN_NEW_ARRAY(context->arena, kiln_value_id_t, graph->value_count);
+  kiln_map_t *seen = kiln_map_create(context->arena);
+  words_t key = {.arena = context->arena};
+  for (uint32_t v = 0; v < graph->value_count; v++) first[v] = v;
+  for (uint32_t n = 0; n < graph->node_count; n++) {
+    const kiln_node_t *node = &graph->nodes[n];
+    make_key(&key, node, first);
+    bool added;
+    uint64_t *result = kiln_map_put(seen, key.items, key.count * sizeof *key.items, &added);
+    if (added) *result = node->first_result;
+    context->applied += !added;
+    for (uint32_t i = 0; i < node->result_count; i++)
+      first[node->first_result + i] = (kiln_value_id_t)*result + i;
+  }
+  return first;
 }
 
 const kiln_graph_t *kiln_pass_cse(kiln_pass_context_t *context, const kiln_graph_t *graph) {
+  const kiln_value_id_t *first = find_first(context, graph);
+  if (!context->applied) return graph;
   rewrite_t rw = rewrite_begin(context, graph);
-  kiln_map_t *seen = kiln_map_create(context->arena);
-  words_t key = {.arena = context->arena};
   for (uint32_t n = 0; n < graph->node_count; n++) {
     const kiln_node_t *node = &graph->nodes[n];
-    draft_t draft = rewrite_draft(&rw, node);
-    make_key(&key, &draft);
-    bool added;
-    uint64_t *first = kiln_map_put(seen, key.items, key.count * sizeof *key.items, &added);
-    if (added) {
+    kiln_value_id_t result = node->first_result;
+    if (first[result] == result) {
       rewrite_copy(&rw, node);
-      *first = rw.map[node->first_result];
       continue;
     }
-    for (uint32_t i = 0; i < node->result_count; i++) {
-      rw.map[node->first_result + i] = (kiln_value_id_t)*first + i;
-    }
-    context->applied++;
+    for (uint32_t i = 0; i < node->result_count; i++) rw.map[result + i] = rw.map[first[result] + i];
   }
   return rewrite_finish(&rw);
 }

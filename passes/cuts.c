@@ -4,28 +4,37 @@
  * Part of kiln_group (passes/group.c), after the cost rule. Walks the nodes in order and keeps for each value
  * an upper bound of its cone's nodes and leaves: the sums over its operands. Sums count shared parts twice,
  * so a bound past the limit is replaced by an exact count before anything is cut; that walk is bounded by the
- * limit itself. What is cut is the operand with the largest cone, or what that is widened from (the bf16
- * behind a cast to f32).
+ * limit itself.
+ *
+ * 1. When a cone is too large, the nodes since the last such place (the window) are closed: every value of
+ * theirs that is still needed is cut, unless its cone is small. So large graphs fall into windows of about
+ * one kernel each, and no node is computed in many kernels. A value is stored in its narrowest form: the bf16
+ * behind a cast to f32.
+ * 2. What is too large even so reads too many buffers: its operands are cut, the largest cone first.
+ * 3. A cut of (2) adds a leaf to cones that were measured before it; what is stored is measured once more in
+ * the end.
  */
 #include "passes/grouping.h"
 
 enum {
-  ROUNDS = 3, /* a cut made late can add a leaf to cones that were measured before it */
+  ROUNDS = 8, /* of (3); each ends with fewer large cones than it began */
   WIDENING_STEPS = 4,
+  SMALL_CONE = 8, /* nodes: computing them again is cheaper than a trip through memory */
 };
 
 typedef struct {
   grouping_t *grouping;
   cone_t cone;
-  uint32_t *nodes, *leaves; /* per value: upper bounds of its cone */
-  uint64_t *masks;          /* per value: families that accept the whole cone */
-  bool any;                 /* something was cut in this round */
+  uint32_t *nodes, *leaves;      /* per value: upper bounds of its cone */
+  uint64_t *masks;               /* per value: families that accept the whole cone */
+  uint32_t *last_readers;        /* per value: the last node that reads it */
+  uint32_t window, window_start; /* its number and first node */
 } measure_t;
 
 static uint32_t saturating_add(uint32_t a, uint32_t b) { return a > UINT32_MAX - b ? UINT32_MAX : a + b; }
 
 static bool can_cut(const measure_t *m, kiln_value_id_t value) {
-  return value != KILN_NO_VALUE && !is_leaf(m->grouping, value) &&
+  return value != KILN_NO_VALUE && !is_leaf(m->grouping, m->window, value) &&
          !kiln_type_is_empty(&m->grouping->graph->types[value]);
 }
 
@@ -62,17 +71,14 @@ static kiln_value_id_t narrow(const measure_t *m, kiln_value_id_t value, uint64_
   return value;
 }
 
-static void cut(measure_t *m, kiln_value_id_t value, cut_t why) {
-  m->grouping->cuts[value] = (uint8_t)why;
-  m->any = true;
-}
+static void cut(measure_t *m, kiln_value_id_t value, cut_t why) { m->grouping->cuts[value] = (uint8_t)why; }
 
 static void measure_node(measure_t *m, const kiln_node_t *node) {
   uint32_t nodes = 1, leaves = 0;
   for (uint32_t i = 0; i < node->operand_count; i++) {
     kiln_value_id_t operand = node->operands[i];
     if (operand == KILN_NO_VALUE) continue;
-    bool leaf = is_leaf(m->grouping, operand);
+    bool leaf = is_leaf(m->grouping, m->window, operand);
     nodes = saturating_add(nodes, leaf ? 0 : m->nodes[operand]);
     leaves = saturating_add(leaves, leaf ? 1 : m->leaves[operand]);
   }
@@ -119,18 +125,76 @@ static bool exact_fits(measure_t *m, const kiln_node_t *node, uint32_t node_limi
   return true;
 }
 
-static void cut_to_size(measure_t *m, const kiln_node_t *node) {
-  uint32_t node_limit, leaf_limit;
-  uint64_t mask = m->masks[node->first_result];
-  limits_of(m->grouping, mask, &node_limit, &leaf_limit);
-  measure_node(m, node);
-  if (m->nodes[node->first_result] <= node_limit && m->leaves[node->first_result] <= leaf_limit) return;
+/* (1) Cuts what the nodes of the window, up to this one, leave for it and later ones. */
+static void close_window(measure_t *m, uint32_t end) {
+  const kiln_graph_t *graph = m->grouping->graph;
+  for (uint32_t n = m->window_start; n < end; n++) {
+    const kiln_node_t *node = &graph->nodes[n];
+    for (uint32_t r = 0; r < node->result_count; r++) {
+      kiln_value_id_t value = node->first_result + r;
+      uint64_t mask = m->masks[value];
+      if (m->last_readers[value] < end || m->nodes[value] <= SMALL_CONE || !can_cut(m, value)) continue;
+      cut(m, narrow(m, value, &mask), CUT_SIZE);
+      m->nodes[value] = m->leaves[value] = 1;
+    }
+  }
+  m->window_start = end;
+  m->grouping->windows[end] = ++m->window;
+}
+
+/* (2) */
+static bool cut_operands(measure_t *m, const kiln_node_t *node, uint32_t node_limit, uint32_t leaf_limit) {
+  bool any = false;
   while (!exact_fits(m, node, node_limit, leaf_limit)) {
     kiln_value_id_t heaviest = heaviest_operand(m, node);
-    if (heaviest == KILN_NO_VALUE) return; /* the node alone is too large: wide_cat has seen to that */
-    cut(m, narrow(m, heaviest, &mask), CUT_SIZE);
-    m->nodes[heaviest] = 0; /* a few widening nodes at most */
+    if (heaviest == KILN_NO_VALUE) return any; /* the node alone is too large: wide_cat has seen to that */
+    uint64_t mask = m->masks[node->first_result];
+    cut(m, narrow(m, heaviest, &mask), CUT_BUFFERS);
+    m->nodes[heaviest] = 0;
+    any = true;
   }
+  return any;
+}
+
+static void cut_to_size(measure_t *m, uint32_t index) {
+  const kiln_node_t *node = &m->grouping->graph->nodes[index];
+  uint32_t node_limit, leaf_limit;
+  limits_of(m->grouping, m->masks[node->first_result], &node_limit, &leaf_limit);
+  measure_node(m, node);
+  if (m->nodes[node->first_result] <= node_limit && m->leaves[node->first_result] <= leaf_limit) return;
+  if (exact_fits(m, node, node_limit, leaf_limit)) return;
+  close_window(m, index);
+  cut_operands(m, node, node_limit, leaf_limit);
+}
+
+/* (3) Every stored value once more; true when something was cut. */
+static bool check_stored(measure_t *m, const bool *is_output) {
+  const grouping_t *g = m->grouping;
+  bool any = false;
+  for (uint32_t n = 0; n < g->graph->node_count; n++) {
+    const kiln_node_t *node = &g->graph->nodes[n];
+    bool stored = false;
+    for (uint32_t r = 0; r < node->result_count; r++) {
+      stored |= is_output[node->first_result + r] || g->cuts[node->first_result + r] != CUT_NONE;
+    }
+    if (!g->live[n] || !stored) continue;
+    uint32_t node_limit, leaf_limit;
+    limits_of(g, m->masks[node->first_result], &node_limit, &leaf_limit);
+    m->window = g->windows[n];
+    any |= cut_operands(m, node, node_limit, leaf_limit);
+  }
+  return any;
+}
+
+static uint32_t *find_last_readers(const grouping_t *g) {
+  uint32_t *last_readers = KILN_NEW_ARRAY(g->arena, uint32_t, g->graph->value_count);
+  for (uint32_t n = 0; n < g->graph->node_count; n++) {
+    const kiln_node_t *node = &g->graph->nodes[n];
+    for (uint32_t i = 0; g->live[n] && i < node->operand_count; i++) {
+      if (node->operands[i] != KILN_NO_VALUE) last_readers[node->operands[i]] = n;
+    }
+  }
+  return last_readers;
 }
 
 void cut_by_size(grouping_t *g) {
@@ -140,13 +204,14 @@ void cut_by_size(grouping_t *g) {
                  .nodes = KILN_NEW_ARRAY(g->arena, uint32_t, count),
                  .leaves = KILN_NEW_ARRAY(g->arena, uint32_t, count),
                  .masks = KILN_NEW_ARRAY(g->arena, uint64_t, count),
-                 .any = true};
-  for (int round = 0; round < ROUNDS && m.any; round++) {
-    m.any = false;
-    for (uint32_t n = 0; n < g->graph->node_count; n++) {
-      if (!g->live[n]) continue;
-      cut_by_family(&m, n);
-      cut_to_size(&m, &g->graph->nodes[n]);
-    }
+                 .last_readers = find_last_readers(g)};
+  for (uint32_t n = 0; n < g->graph->node_count; n++) {
+    if (!g->live[n]) continue;
+    g->windows[n] = m.window;
+    cut_by_family(&m, n);
+    cut_to_size(&m, n);
   }
+  bool *is_output = KILN_NEW_ARRAY(g->arena, bool, count);
+  for (uint32_t i = 0; i < g->graph->output_count; i++) is_output[g->graph->outputs[i]] = true;
+  for (int round = 0; round < ROUNDS && check_stored(&m, is_output); round++) continue;
 }

@@ -143,6 +143,7 @@ static bool fold_to_constant(rewrite_t *rw, draft_t *draft) {
 }
 
 const kiln_graph_t *kiln_pass_fold(kiln_pass_context_t *context, const kiln_graph_t *graph) {
+  if (!graph_has(graph, KILN_OP_full) && !graph_has(graph, KILN_OP_constant)) return graph;
   rewrite_t rw = rewrite_begin(context, graph);
   for (uint32_t n = 0; n < graph->node_count; n++) {
     const kiln_node_t *node = &graph->nodes[n];

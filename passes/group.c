@@ -19,14 +19,19 @@
 #include "base/map.h"
 #include "passes/grouping.h"
 
-enum { LEVELS_SEARCHED = 64 };
+enum {
+  LEVELS_SEARCHED = 64,
+  SMALL_SPACE = 0, /* the bucket key that all small stores of a level share; other spaces count from 1 */
+  THREADS_PER_SM = 2048,
+  MOST_SPACES = 16, /* of one kernel; each is a region of its own in the source */
+};
 
 /* A value to be stored (2). */
 typedef struct {
   kiln_value_id_t value;
-  uint32_t level;
+  uint32_t level, window;
   uint32_t space, base_space; /* of the value, and of what a repetition at its end repeats */
-  bool is_cut;
+  bool is_cut, is_small;
 } stored_t;
 
 /* A kernel in the making (3). */
@@ -35,6 +40,7 @@ typedef struct {
   size_t count, capacity;
   uint32_t level;
   uint32_t buffer_count; /* of its stores */
+  uint32_t space_count;
   uint64_t mask;
   const char *full; /* why it once refused a store; NULL: never */
 } bucket_t;
@@ -45,7 +51,7 @@ typedef struct {
   uint32_t *levels;      /* per value */
   uint32_t *output_uses; /* per value: how often it is returned */
   kiln_map_t *spaces;    /* number of elements as words -> space */
-  kiln_map_t *open;      /* (level, space) -> bucket + 1 */
+  kiln_map_t *open;      /* (level, window, space) -> bucket + 1 */
   stored_t *stored;
   size_t stored_count, stored_capacity;
   bucket_t *buckets;
@@ -98,19 +104,16 @@ static void cut_everything(grouping_t *g) {
 
 /* --- 2. what is stored --------------------------------------------------------------------------------- */
 
-static void find_levels(state_t *s) {
-  const kiln_graph_t *graph = s->g.graph;
-  for (uint32_t n = 0; n < graph->node_count; n++) {
-    const kiln_node_t *node = &graph->nodes[n];
-    uint32_t level = 0;
-    for (uint32_t i = 0; i < node->operand_count; i++) {
-      kiln_value_id_t operand = node->operands[i];
-      if (operand == KILN_NO_VALUE) continue;
-      uint32_t after = s->levels[operand] + (s->g.cuts[operand] != CUT_NONE);
-      if (after > level) level = after;
-    }
-    for (uint32_t r = 0; r < node->result_count; r++) s->levels[node->first_result + r] = level;
+/* One more than the deepest stored value that it reads; those come before it in the order of values. */
+static uint32_t level_of(state_t *s, kiln_value_id_t value) {
+  uint32_t level = 0;
+  cone_clear(&s->cone);
+  cone_add(&s->cone, value, UINT32_MAX, UINT32_MAX);
+  for (size_t i = 0; i < s->cone.leaf_count; i++) {
+    kiln_value_id_t leaf = s->cone.leaves[i];
+    if (leaf >= s->g.graph->input_count && s->levels[leaf] >= level) level = s->levels[leaf] + 1;
   }
+  return level;
 }
 
 /* A number for the count of elements of a type: equal exactly when the counts are equal as expressions. */
@@ -123,14 +126,15 @@ static uint32_t space_of(state_t *s, const kiln_type_t *type) {
   if (term_bytes) memcpy(key + sizeof elements.constant, elements.terms, term_bytes);
   bool added;
   uint64_t *space = kiln_map_put(s->spaces, key, sizeof elements.constant + term_bytes, &added);
-  if (added) *space = kiln_map_count(s->spaces);
+  if (added) *space = kiln_map_count(s->spaces); /* from 1 */
   return (uint32_t)*space;
 }
 
 /* The value that views at the end only repeat or reorder. */
 static kiln_value_id_t without_repetition(const state_t *s, kiln_value_id_t value) {
   const kiln_graph_t *graph = s->g.graph;
-  while (!is_leaf(&s->g, value)) {
+  uint32_t window = window_of(&s->g, value);
+  while (!is_leaf(&s->g, window, value)) {
     const kiln_node_t *node = kiln_graph_producer(graph, value);
     bool passes = node->op == KILN_OP_reshape || node->op == KILN_OP_permute || node->op == KILN_OP_reverse ||
                   node->op == KILN_OP_expand || node->op == KILN_OP_repeat || node->op == KILN_OP_broadcast ||
@@ -144,8 +148,14 @@ static kiln_value_id_t without_repetition(const state_t *s, kiln_value_id_t valu
 static void store(state_t *s, kiln_value_id_t value, bool is_cut) {
   const kiln_type_t *types = s->g.graph->types;
   if (kiln_type_is_empty(&types[value])) return;
-  uint32_t level = s->levels[value];
-  stored_t stored = {value, level, space_of(s, &types[value]), 0, is_cut};
+  uint32_t level = s->levels[value] = level_of(s, value);
+  double at_once = (double)s->g.target->sm_count * THREADS_PER_SM;
+  stored_t stored = {.value = value,
+                     .level = level,
+                     .window = window_of(&s->g, value),
+                     .space = space_of(s, &types[value]),
+                     .is_cut = is_cut,
+                     .is_small = typical_elements(s->g.graph, &types[value]) < at_once};
   stored.base_space =
       s->g.options->unfused ? stored.space : space_of(s, &types[without_repetition(s, value)]);
   KILN_PUSH(s->g.arena, s->stored, s->stored_count, s->stored_capacity, stored);
@@ -163,8 +173,8 @@ static void find_stores(state_t *s) {
 
 /* --- 3. which stores share a kernel -------------------------------------------------------------------- */
 
-static uint64_t *open_bucket(state_t *s, uint32_t level, uint32_t space) {
-  uint32_t key[] = {level, space};
+static uint64_t *open_bucket(state_t *s, uint32_t level, uint32_t window, uint32_t space) {
+  uint32_t key[] = {level, window, space};
   bool added;
   return kiln_map_put(s->open, key, sizeof key, &added);
 }
@@ -212,9 +222,10 @@ static void join(state_t *s, bucket_t *bucket, const stored_t *stored) {
 }
 
 static bool try_bucket(state_t *s, uint32_t level, uint32_t space, const stored_t *stored) {
-  uint64_t *entry = open_bucket(s, level, space);
+  uint64_t *entry = open_bucket(s, level, stored->window, space);
   if (!*entry) return false;
-  bucket_t *bucket = &s->buckets[*entry - 1];
+  uint64_t number = *entry;
+  bucket_t *bucket = &s->buckets[number - 1];
   const char *refusal = refuses(s, bucket, stored);
   if (refusal) {
     bucket->full = refusal;
@@ -222,25 +233,34 @@ static bool try_bucket(state_t *s, uint32_t level, uint32_t space, const stored_
     return false;
   }
   join(s, bucket, stored);
+  if (space == SMALL_SPACE) {
+    *open_bucket(s, level, stored->window, stored->space) = number;
+    if (++bucket->space_count == MOST_SPACES) *open_bucket(s, level, stored->window, SMALL_SPACE) = 0;
+  }
   return true;
 }
 
 static void new_bucket(state_t *s, const stored_t *stored) {
-  bucket_t bucket = {.level = stored->level, .mask = UINT64_MAX};
+  bucket_t bucket = {.level = stored->level, .space_count = 1, .mask = UINT64_MAX};
   cone_clear(&s->cone);
   join(s, &bucket, stored);
   KILN_PUSH(s->g.arena, s->buckets, s->bucket_count, s->bucket_capacity, bucket);
-  *open_bucket(s, stored->level, stored->space) = s->bucket_count;
-  *open_bucket(s, stored->level, stored->base_space) = s->bucket_count;
+  *open_bucket(s, stored->level, stored->window, stored->space) = s->bucket_count;
+  *open_bucket(s, stored->level, stored->window, stored->base_space) = s->bucket_count;
+  if (stored->is_small) *open_bucket(s, stored->level, stored->window, SMALL_SPACE) = s->bucket_count;
+}
+
+static bool try_levels(state_t *s, uint32_t space, const stored_t *stored) {
+  uint32_t last = stored->is_cut ? stored->level : s->max_level;
+  for (uint32_t level = stored->level; level <= last && level - stored->level < LEVELS_SEARCHED; level++) {
+    if (try_bucket(s, level, space, stored)) return true;
+  }
+  return false;
 }
 
 static void place(state_t *s, const stored_t *stored) {
-  uint32_t last = stored->is_cut ? stored->level : s->max_level;
-  for (uint32_t level = stored->level; level <= last && level - stored->level < LEVELS_SEARCHED; level++) {
-    if (try_bucket(s, level, stored->space, stored) || try_bucket(s, level, stored->base_space, stored))
-      return;
-  }
-  new_bucket(s, stored);
+  if (try_levels(s, stored->space, stored) || try_levels(s, stored->base_space, stored)) return;
+  if (!stored->is_small || !try_levels(s, SMALL_SPACE, stored)) new_bucket(s, stored);
 }
 
 /* Cut values first, which cannot move; then outputs, those with the least room to move first. */
@@ -291,6 +311,8 @@ static const char *reason_of(const state_t *s, const bucket_t *bucket) {
                              name);
   case CUT_SIZE:
     return kiln_arena_printf(s->g.arena, "cut at %s: the kernel would have been too large", name);
+  case CUT_BUFFERS:
+    return kiln_arena_printf(s->g.arena, "cut at %s: the kernel would have read too many buffers", name);
   case CUT_FAMILY:
     return kiln_arena_printf(s->g.arena, "%s is made by a kernel of another family", name);
   case CUT_UNFUSED:
@@ -359,10 +381,15 @@ static kiln_grouping_t *make_groups(state_t *s) {
 kiln_status_t kiln_group(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_families_t *families,
                          const kiln_target_t *target, const kiln_options_t *options,
                          const kiln_grouping_t **out_grouping) {
-  state_t s = {.g = {arena, graph, families, target, options,
-                     KILN_NEW_ARRAY(arena, uint8_t, graph->value_count),
-                     KILN_NEW_ARRAY(arena, bool, graph->node_count),
-                     KILN_NEW_ARRAY(arena, uint64_t, graph->node_count)},
+  state_t s = {.g = {.arena = arena,
+                     .graph = graph,
+                     .families = families,
+                     .target = target,
+                     .options = options,
+                     .cuts = KILN_NEW_ARRAY(arena, uint8_t, graph->value_count),
+                     .live = KILN_NEW_ARRAY(arena, bool, graph->node_count),
+                     .masks = KILN_NEW_ARRAY(arena, uint64_t, graph->node_count),
+                     .windows = KILN_NEW_ARRAY(arena, uint32_t, graph->node_count)},
                .levels = KILN_NEW_ARRAY(arena, uint32_t, graph->value_count),
                .output_uses = KILN_NEW_ARRAY(arena, uint32_t, graph->value_count),
                .spaces = kiln_map_create(arena),
@@ -376,7 +403,6 @@ kiln_status_t kiln_group(kiln_arena_t *arena, const kiln_graph_t *graph, const k
     cut_by_size(&s.g);
   }
   s.cone = cone_create(&s.g);
-  find_levels(&s);
   find_stores(&s);
   place_all(&s);
   kiln_grouping_t *grouping = make_groups(&s);

@@ -3,10 +3,12 @@
  *   cost.c: cuts where work would be done many times over -> cuts.c: cuts where a kernel would be too large
  *   -> group.c: one kernel per set of stores that fit together -> buffers.c: where the results lie
  *
- * A *cut* value is computed once, stored, and read from memory by everything behind it. Everything else is
+ * A *cut* value is computed once, stored, and read from memory by what lies behind it. Everything else is
  * computed in registers wherever it is needed: the *cone* of a value is every node from which it is computed,
  * back to cut values and graph inputs. A graph output is stored, but that alone cuts nothing: who goes on
- * from it recomputes it, in the same kernel at no cost. Inside passes/ only.
+ * from it recomputes it, in the same kernel at no cost. Large graphs fall into *windows* of consecutive
+ * nodes, about a kernel each; a value cut for size is read by other windows only, inside its own it is at
+ * hand. Inside passes/ only.
  */
 #ifndef KILN_PASSES_GROUPING_H
 #define KILN_PASSES_GROUPING_H
@@ -16,9 +18,10 @@
 /* Why a value is stored and read from memory. */
 typedef enum {
   CUT_NONE,
-  CUT_COST,   /* computing it once saves more than a launch costs */
-  CUT_SIZE,   /* the kernel would have had too many nodes or buffers */
-  CUT_FAMILY, /* no one family accepts both sides */
+  CUT_COST,    /* computing it once saves more than a launch costs */
+  CUT_SIZE,    /* the end of a window: the kernel would have been too large */
+  CUT_BUFFERS, /* the kernel would have read too many buffers */
+  CUT_FAMILY,  /* no one family accepts both sides */
   CUT_UNFUSED
 } cut_t;
 
@@ -28,14 +31,21 @@ typedef struct {
   const kiln_families_t *families;
   const kiln_target_t *target;
   const kiln_options_t *options;
-  uint8_t *cuts;   /* per value: a cut_t */
-  bool *live;      /* per node: some output needs it */
-  uint64_t *masks; /* per node: bit f is set when family f accepts it */
+  uint8_t *cuts;     /* per value: a cut_t */
+  bool *live;        /* per node: some output needs it */
+  uint64_t *masks;   /* per node: bit f is set when family f accepts it */
+  uint32_t *windows; /* per node */
 } grouping_t;
 
-/* Can the value be read from memory? Graph inputs and cut values are. */
-static inline bool is_leaf(const grouping_t *g, kiln_value_id_t value) {
-  return value < g->graph->input_count || g->cuts[value] != CUT_NONE;
+/* Does a node of this window read the value from memory? */
+static inline bool is_leaf(const grouping_t *g, uint32_t window, kiln_value_id_t value) {
+  if (value < g->graph->input_count) return true;
+  if (g->cuts[value] != CUT_SIZE) return g->cuts[value] != CUT_NONE;
+  return g->windows[g->graph->producers[value]] != window;
+}
+
+static inline uint32_t window_of(const grouping_t *g, kiln_value_id_t value) {
+  return value < g->graph->input_count ? 0 : g->windows[g->graph->producers[value]];
 }
 
 /* -- cones
@@ -53,8 +63,9 @@ typedef struct {
 
 cone_t cone_create(const grouping_t *grouping);
 void cone_clear(cone_t *cone);
-/* Adds the cone of a value, which is computed even when it is cut (an input is read). False as soon as the
- * cone has more nodes or leaves than the limits. */
+/* Adds the cone of a value, as its own window sees it; the value is computed even when it is cut, an input is
+ * read. The values of one cone are of one window. False as soon as the cone has more nodes or leaves than the
+ * limits. */
 bool cone_add(cone_t *cone, kiln_value_id_t value, uint32_t node_limit, uint32_t leaf_limit);
 
 /* -- deciding

@@ -214,6 +214,8 @@ static bool rewrite_sum(rewrite_t *rw, draft_t *draft) {
 }
 
 const kiln_graph_t *kiln_pass_repetition(kiln_pass_context_t *context, const kiln_graph_t *graph) {
+  if (!graph_has(graph, KILN_OP_cat) && !graph_has(graph, KILN_OP_pad) && !graph_has(graph, KILN_OP_expand))
+    return graph;
   rewrite_t rw = rewrite_begin(context, graph);
   for (uint32_t n = 0; n < graph->node_count; n++) {
     const kiln_node_t *node = &graph->nodes[n];

@@ -7,6 +7,13 @@
 
 /* --- the walk ------------------------------------------------------------------------------------------ */
 
+bool graph_has(const kiln_graph_t *graph, kiln_op_t op) {
+  for (uint32_t n = 0; n < graph->node_count; n++) {
+    if (graph->nodes[n].op == op) return true;
+  }
+  return false;
+}
+
 rewrite_t rewrite_begin(kiln_pass_context_t *context, const kiln_graph_t *source) {
   kiln_arena_t *arena = context->arena;
   rewrite_t rw = {.context = context,

@@ -31,6 +31,8 @@ typedef struct {
   kiln_value_id_t value; /* a value of the new graph that the draft turned out to equal, else KILN_NO_VALUE */
 } draft_t;
 
+/* Has the graph a node of this op? A pass that looks for one it has not returns the graph at once. */
+bool graph_has(const kiln_graph_t *graph, kiln_op_t op);
 /* Starts the new graph with the symbols and inputs of the source. */
 rewrite_t rewrite_begin(kiln_pass_context_t *context, const kiln_graph_t *source);
 /* Outputs and names; the source itself when the pass counted nothing. */

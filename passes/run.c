@@ -27,16 +27,14 @@ static const kiln_pass_t *find_pass(const char *name, size_t length) {
   return NULL;
 }
 
-static kiln_status_t unknown_pass(const char *name, size_t length) {
-  kiln_status_t status =
-      kiln_error(KILN_INVALID_ARGUMENT, "no pass '%.*s'; there are: fold", (int)length, name);
+static kiln_status_t unknown_pass(kiln_arena_t *arena, const char *name, size_t length) {
+  const char *known = passes[0].name;
   for (size_t i = 1; i < PASS_COUNT; i++) {
-    if (find_pass(passes[i].name, strlen(passes[i].name)) != &passes[i]) continue; /* its second row */
-    const char *message = kiln_status_message(status);
-    kiln_status_t longer = kiln_error(KILN_INVALID_ARGUMENT, "%s, %s", message, passes[i].name);
-    kiln_status_free(status);
-    status = longer;
+    bool first_row = find_pass(passes[i].name, strlen(passes[i].name)) == &passes[i];
+    if (first_row) known = kiln_arena_printf(arena, "%s, %s", known, passes[i].name);
   }
+  kiln_status_t status =
+      kiln_error(KILN_INVALID_ARGUMENT, "no pass '%.*s'; there are %s", (int)length, name, known);
   return kiln_error_detail(status, "field", "passes");
 }
 
@@ -52,7 +50,7 @@ static kiln_status_t make_schedule(kiln_arena_t *arena, const char *list, schedu
   while (list && *list) {
     size_t length = strcspn(list, ",");
     const kiln_pass_t *pass = find_pass(list, length);
-    if (!pass) return unknown_pass(list, length);
+    if (!pass) return unknown_pass(arena, list, length);
     KILN_PUSH(arena, out->items, out->count, out->capacity, pass);
     list += length + (list[length] == ',');
   }
@@ -74,6 +72,30 @@ static kiln_status_t check(kiln_arena_t *arena, const kiln_pass_t *pass, const k
   return internal;
 }
 
+/* --- memory: a graph between two passes lives in an arena of its own, so that only two are held at a time
+ * ---- */
+
+static void deinit_scratch(void *scratch) { kiln_arena_deinit(scratch); }
+
+/* An arena inside another: the same limit and guard, and gone with it at the latest. */
+static kiln_arena_t *scratch_create(kiln_arena_t *arena) {
+  kiln_arena_t *scratch = KILN_NEW(arena, kiln_arena_t);
+  kiln_arena_init(scratch, arena->limit_bytes ? arena->limit_bytes - arena->used_bytes : 0);
+  scratch->guard = arena->guard;
+  kiln_arena_defer(arena, deinit_scratch, scratch);
+  return scratch;
+}
+
+/* The graph as it is, in another arena. */
+static const kiln_graph_t *copy_graph(kiln_arena_t *arena, const kiln_graph_t *graph) {
+  kiln_pass_context_t context = {.arena = arena, .applied = 1};
+  rewrite_t rw = rewrite_begin(&context, graph);
+  for (uint32_t n = 0; n < graph->node_count; n++) rewrite_copy(&rw, &graph->nodes[n]);
+  return rewrite_finish(&rw);
+}
+
+/* --- the run ------------------------------------------------------------------------------------------- */
+
 kiln_status_t kiln_passes_run(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_options_t *options,
                               const kiln_pass_run_t *run, const kiln_graph_t **out_graph,
                               kiln_pass_report_t *out_report) {
@@ -83,18 +105,24 @@ kiln_status_t kiln_passes_run(kiln_arena_t *arena, const kiln_graph_t *graph, co
   KILN_TRY(make_schedule(arena, run->list, &schedule));
   *out_report = (kiln_pass_report_t){0};
   if (run->dump) run->dump(run->dump_argument, 0, "input", graph);
+  kiln_arena_t *held = NULL; /* where graph lives; NULL: with the caller */
   for (size_t i = 0; i < schedule.count; i++) {
     const kiln_pass_t *pass = schedule.items[i];
-    kiln_pass_context_t context = {.arena = arena, .options = options};
+    kiln_arena_t *scratch = scratch_create(arena);
+    kiln_pass_context_t context = {.arena = scratch, .options = options};
     uint64_t start_ns = kiln_clock_monotonic_ns();
     const kiln_graph_t *next = pass->run(&context, graph);
-    if (next != graph) KILN_TRY(check(arena, pass, graph, next));
+    if (next != graph) KILN_TRY(check(scratch, pass, graph, next));
+    kiln_arena_t *unused = next == graph ? scratch : held;
+    if (unused) kiln_arena_deinit(unused);
+    if (next != graph) held = scratch;
     graph = next;
     kiln_pass_record_t record = {pass->name, context.applied, kiln_clock_monotonic_ns() - start_ns};
     KILN_PUSH(arena, out_report->records, out_report->record_count, out_report->record_capacity, record);
     out_report->repetitions += context.repetitions;
     if (run->dump) run->dump(run->dump_argument, (unsigned)i + 1, pass->name, graph);
   }
-  *out_graph = graph;
+  *out_graph = held ? copy_graph(arena, graph) : graph;
+  if (held) kiln_arena_deinit(held);
   return NULL;
 }

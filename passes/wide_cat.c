@@ -35,6 +35,7 @@ static bool narrow(rewrite_t *rw, draft_t *draft) {
 }
 
 const kiln_graph_t *kiln_pass_wide_cat(kiln_pass_context_t *context, const kiln_graph_t *graph) {
+  if (!graph_has(graph, KILN_OP_cat)) return graph;
   rewrite_t rw = rewrite_begin(context, graph);
   for (uint32_t n = 0; n < graph->node_count; n++) {
     const kiln_node_t *node = &graph->nodes[n];
