@@ -101,24 +101,80 @@ static void check_shared(emu_warp_t *w, const emu_inst_t *i, const emu_request_t
                 race);
 }
 
-static void check_global(emu_warp_t *w, const emu_inst_t *i, const emu_request_t *r, uint32_t lane) {
-  uint64_t address = (uint64_t)(uintptr_t)r->pointers[lane];
+/* --- global memory --- */
+
+/* A stamp: the launch (20 bits), whether atomic, which of the word's 4 bytes, and the block, or ANY_BLOCK. */
+#define ANY_BLOCK ((1ull << 39) - 1)
+
+static uint64_t make_stamp(const emu_block_t *block, emu_access_t access, uint32_t bytes) {
+  uint64_t number = block->linear < ANY_BLOCK ? block->linear : ANY_BLOCK - 1;
+  return (block->launch->serial & 0xfffff) << 44 | (uint64_t)(access == EMU_ACCESS_ATOMIC) << 43 |
+         (uint64_t)(bytes & 15) << 39 | number;
+}
+
+/* Whether both are of this launch, of different blocks, on common bytes, and not both atomic. */
+static bool conflicts(uint64_t earlier, uint64_t now) {
+  bool same_launch = earlier >> 44 == now >> 44, same_block = (earlier & ANY_BLOCK) == (now & ANY_BLOCK);
+  return same_launch && !same_block && (earlier & now & 15ull << 39) && !(earlier & now & 1ull << 43);
+}
+
+static const char *check_word(uint64_t *stamps, uint64_t now, bool writes) {
+  uint64_t written = __atomic_load_n(&stamps[0], __ATOMIC_RELAXED),
+           read = __atomic_load_n(&stamps[1], __ATOMIC_RELAXED);
+  const char *race = conflicts(written, now) ? "written" : writes && conflicts(read, now) ? "read" : NULL;
+  if (writes) __atomic_store_n(&stamps[0], now, __ATOMIC_RELAXED);
+  bool read_before = read >> 44 == now >> 44;
+  uint64_t readers = read_before && (read & ANY_BLOCK) != (now & ANY_BLOCK) ? now | ANY_BLOCK : now;
+  if (!writes)
+    __atomic_store_n(&stamps[1], read_before ? readers | (read & 15ull << 39) : now, __ATOMIC_RELAXED);
+  return race;
+}
+
+/* Blocks of one launch have no order, unless they make one with atomics or flags: kernels that can are not
+ * judged. */
+static void check_blocks(emu_warp_t *w, const emu_inst_t *i, const emu_range_t *range, uint32_t lane,
+                         uint64_t offset, emu_access_t access) {
+  uint64_t end = offset + (uint64_t)i->bytes * i->vector;
+  for (uint64_t word = offset / 4; word * 4 < end; word++) {
+    uint32_t first = word * 4 < offset ? (uint32_t)(offset % 4) : 0,
+             last = word * 4 + 4 > end ? (uint32_t)(end % 4) : 4;
+    uint64_t stamp = make_stamp(w->block, access, ((1u << last) - 1) & ~((1u << first) - 1));
+    const char *race = check_word(&range->accessed[2 * word], stamp, access != EMU_ACCESS_READ);
+    if (!race) continue;
+    emu_finding(w, i, lane,
+                "race in global memory, %" PRIu64 " bytes into an allocation of %" PRIu64
+                ": %s by another block",
+                word * 4, range->bytes, race);
+    return;
+  }
+}
+
+static void check_written(emu_warp_t *w, const emu_inst_t *i, const emu_range_t *range, uint32_t lane,
+                          uint64_t address, emu_access_t access) {
   uint32_t bytes = (uint32_t)i->bytes * i->vector;
-  emu_range_t found;
-  const emu_range_t *range = r->range;
-  if (!range) range = emu_memory_find(w->block->launch->memory, address, &found) ? &found : NULL;
-  if (!range || !range->written) return;
-  if (r->access != EMU_ACCESS_WRITE && !emu_range_is_written(range, address, bytes))
+  if (access != EMU_ACCESS_WRITE && !emu_range_is_written(range, address, bytes))
     emu_finding(w, i, lane,
                 "read of %u bytes that nobody wrote, %" PRIu64 " bytes into an allocation of %" PRIu64, bytes,
                 address - range->base, range->bytes);
-  if (r->access != EMU_ACCESS_READ) emu_range_mark_written(range, address, bytes);
+  if (access != EMU_ACCESS_READ) emu_range_mark_written(range, address, bytes);
+}
+
+static void check_global(emu_warp_t *w, const emu_inst_t *i, const emu_request_t *r, uint32_t lane) {
+  const emu_launch_t *launch = w->block->launch;
+  uint64_t address = (uint64_t)(uintptr_t)r->pointers[lane];
+  emu_range_t found;
+  const emu_range_t *range = r->range;
+  if (!range) range = emu_memory_find(launch->memory, address, &found) ? &found : NULL;
+  if (!range) return;
+  if (range->written && launch->checks & KILN_EMU_CHECK_INIT)
+    check_written(w, i, range, lane, address, r->access);
+  if (range->accessed && launch->checks & KILN_EMU_CHECK_RACE && !launch->kernel->may_wait &&
+      launch->block_count > 1)
+    check_blocks(w, i, range, lane, address - range->base, r->access);
 }
 
 void emu_check_access(emu_warp_t *w, const emu_inst_t *i, const emu_request_t *r) {
-  unsigned checks = w->block->launch->checks;
   if (r->space == EMU_SPACE_SHARED && w->block->shadow)
     EMU_EACH_LANE(lane, w->mask) check_shared(w, i, r, lane);
-  if (r->space == EMU_SPACE_GLOBAL && checks & KILN_EMU_CHECK_INIT)
-    EMU_EACH_LANE(lane, w->mask) check_global(w, i, r, lane);
+  if (r->space == EMU_SPACE_GLOBAL) EMU_EACH_LANE(lane, w->mask) check_global(w, i, r, lane);
 }

@@ -89,6 +89,7 @@ struct CUctx_st {
   uint64_t instruction_limit;
   kiln_emu_launch_t *launches; /* ring of EMU_LAUNCHES_KEPT */
   uint64_t launch_count;
+  uint64_t serial; /* of the launch submitted last */
   CUcontext next;
 };
 

@@ -42,7 +42,7 @@ static CUresult create_context(CUcontext *out_context) {
   emu_memory_init(&context->memory, driver->model->memory_bytes);
   emu_queue_init(context);
   pthread_mutex_lock(&driver->lock);
-  context->checks = driver->checks;
+  context->checks = context->memory.checks = driver->checks;
   context->counting = driver->counting;
   context->instruction_limit = driver->instruction_limit;
   context->next = driver->contexts;
@@ -232,7 +232,7 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int op
   char *log = NULL;
   const emu_model_t *model = emu_model();
   result = emu_module_load(&context->memory, image, (uint32_t)(10 * model->major + model->minor),
-                           context->checks & KILN_EMU_CHECK_INIT, &made->module, &log);
+                           &made->module, &log);
   put_log(log, option_count, options, option_values);
   pthread_mutex_lock(&context->lock);
   if (log) {

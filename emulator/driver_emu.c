@@ -26,7 +26,7 @@ CUresult kilnEmuSetChecks(unsigned int mask) {
   if (mask & ~(unsigned int)KILN_EMU_CHECK_ALL) return CUDA_ERROR_INVALID_VALUE;
   CUcontext context = lock_settings();
   emu_driver()->checks = mask;
-  if (context) context->checks = mask;
+  if (context) context->checks = context->memory.checks = mask;
   pthread_mutex_unlock(&emu_driver()->lock);
   return CUDA_SUCCESS;
 }

@@ -72,7 +72,8 @@ static CUresult launch_kernel(const request_t *r, void **params, void **extra) {
                               .resident_limit = resident,
                               .instruction_limit = context->instruction_limit,
                               .checks = context->checks,
-                              .counting = context->counting};
+                              .counting = context->counting,
+                              .serial = __atomic_add_fetch(&context->serial, 1, __ATOMIC_RELAXED)};
   memcpy(setup.grid, r->grid, sizeof setup.grid);
   memcpy(setup.block, r->block, sizeof setup.block);
   emu_op_t op = {.kind = EMU_OP_LAUNCH, .launch = emu_launch_create(&setup)};

@@ -15,8 +15,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
   if (result) return result;
   uint64_t place = 0;
   if (!address) return CUDA_ERROR_INVALID_VALUE;
-  result =
-      emu_memory_alloc(&context->memory, bytes, EMU_ON_DEVICE, context->checks & KILN_EMU_CHECK_INIT, &place);
+  result = emu_memory_alloc(&context->memory, bytes, EMU_ON_DEVICE, &place);
   if (result == CUDA_SUCCESS) *address = place;
   return result;
 }
@@ -37,7 +36,7 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags) {
   if (result) return result;
   uint64_t place = 0;
   if (!pointer) return CUDA_ERROR_INVALID_VALUE;
-  result = emu_memory_alloc(&context->memory, bytes, EMU_ON_HOST, false, &place);
+  result = emu_memory_alloc(&context->memory, bytes, EMU_ON_HOST, &place);
   if (result == CUDA_SUCCESS) *pointer = (void *)(uintptr_t)place;
   return result;
 }

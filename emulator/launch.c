@@ -37,6 +37,8 @@ emu_launch_t *emu_launch_create(const emu_launch_setup_t *setup) {
   launch->resident_limit = setup->resident_limit ? setup->resident_limit : 1;
   launch->instruction_limit = setup->instruction_limit;
   launch->checks = setup->checks;
+  launch->serial = setup->serial;
+  if (setup->checks) launch->finding_counts = calloc(setup->kernel->code_count, 1);
   launch->counting = setup->counting;
   kiln_buffer_init(&launch->report);
   pthread_mutex_init(&launch->lock, NULL);
@@ -48,6 +50,7 @@ void emu_launch_destroy(emu_launch_t *launch) {
   emu_common_deinit(&launch->common);
   kiln_buffer_deinit(&launch->report);
   pthread_mutex_destroy(&launch->lock);
+  free(launch->finding_counts);
   free(launch->params);
   free(launch);
 }

@@ -15,6 +15,7 @@ typedef struct {
   uint64_t resident_limit;
   uint64_t instruction_limit;
   unsigned checks;
+  uint64_t serial; /* of the launch in its context, from 1 */
   bool counting;
 } emu_launch_setup_t;
 

@@ -102,8 +102,9 @@ struct emu_launch {
   unsigned checks;
   bool counting;
   unsigned char *params;
-  kiln_buffer_t report;   /* checker findings; guarded by lock */
-  uint64_t finding_count; /* guarded by lock */
+  kiln_buffer_t report;    /* checker findings; guarded by lock */
+  uint8_t *finding_counts; /* per instruction; guarded by lock */
+  uint64_t serial;         /* of the launch in its context */
   atomic_uint_fast64_t next_block;
   atomic_uint_fast64_t resident_blocks;
   atomic_uint_fast64_t instructions;

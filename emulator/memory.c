@@ -22,9 +22,14 @@ static uint8_t *map_pages(uint64_t bytes) {
   return pages == MAP_FAILED ? NULL : pages;
 }
 
+/* The checkers' maps. */
+static uint64_t written_bytes(const emu_range_t *range) { return mapped_bytes(range->bytes / 8 + 1); }
+static uint64_t accessed_bytes(const emu_range_t *range) { return mapped_bytes((range->bytes / 4 + 1) * 16); }
+
 static void unmap_range(const emu_range_t *range) {
   munmap((void *)(range->base - PAGE_BYTES), mapped_bytes(range->bytes) + 2 * PAGE_BYTES);
-  if (range->written) munmap(range->written, mapped_bytes(range->bytes / 8 + 1));
+  if (range->written) munmap(range->written, written_bytes(range));
+  if (range->accessed) munmap(range->accessed, accessed_bytes(range));
 }
 
 void emu_memory_deinit(emu_memory_t *memory) {
@@ -61,22 +66,23 @@ static bool insert_range(emu_memory_t *memory, emu_range_t range) {
   return true;
 }
 
-static bool map_range(emu_range_t *range, bool track_writes) {
+static bool map_range(emu_range_t *range, unsigned checks) {
   uint64_t bytes = mapped_bytes(range->bytes);
   uint8_t *pages = map_pages(bytes + 2 * PAGE_BYTES);
   if (!pages) return false;
   mprotect(pages, PAGE_BYTES, PROT_NONE);
   mprotect(pages + PAGE_BYTES + bytes, PAGE_BYTES, PROT_NONE);
   range->base = (uint64_t)(uintptr_t)pages + PAGE_BYTES;
-  if (track_writes && !(range->written = map_pages(mapped_bytes(range->bytes / 8 + 1)))) {
-    unmap_range(range);
-    return false;
-  }
-  return true;
+  if (checks & KILN_EMU_CHECK_INIT) range->written = map_pages(written_bytes(range));
+  if (checks & KILN_EMU_CHECK_RACE) range->accessed = (uint64_t *)map_pages(accessed_bytes(range));
+  if ((range->written || !(checks & KILN_EMU_CHECK_INIT)) &&
+      (range->accessed || !(checks & KILN_EMU_CHECK_RACE)))
+    return true;
+  unmap_range(range);
+  return false;
 }
 
-CUresult emu_memory_alloc(emu_memory_t *memory, size_t bytes, emu_allocation_t kind, bool track_writes,
-                          uint64_t *out_address) {
+CUresult emu_memory_alloc(emu_memory_t *memory, size_t bytes, emu_allocation_t kind, uint64_t *out_address) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   bool on_host = kind == EMU_ON_HOST;
   emu_range_t range = {.bytes = bytes, .on_host = on_host, .of_module = kind == EMU_OF_MODULE};
@@ -84,7 +90,7 @@ CUresult emu_memory_alloc(emu_memory_t *memory, size_t bytes, emu_allocation_t k
   pthread_mutex_lock(&memory->lock);
   uint64_t free_bytes = memory->total_bytes - memory->used_bytes;
   if ((on_host || bytes <= free_bytes) && bytes <= memory->total_bytes &&
-      map_range(&range, track_writes && !on_host)) {
+      map_range(&range, on_host ? 0 : memory->checks)) {
     if (insert_range(memory, range)) {
       if (!on_host) memory->used_bytes += mapped_bytes(bytes);
       if (memory->used_bytes > memory->total_bytes) memory->used_bytes = memory->total_bytes;
@@ -100,6 +106,7 @@ CUresult emu_memory_alloc(emu_memory_t *memory, size_t bytes, emu_allocation_t k
 
 static void remember_freed(emu_memory_t *memory, emu_range_t range) {
   range.written = NULL;
+  range.accessed = NULL;
   memory->freed[memory->freed_count++ % EMU_FREED_KEPT] = range;
 }
 

@@ -17,9 +17,10 @@
 
 typedef struct {
   uint64_t base, bytes;
-  uint8_t *written; /* init checker: one bit per byte; NULL when it was off at allocation */
-  bool on_host;     /* pinned host memory, which kernels may reach */
-  bool of_module;   /* a module's variables; not freed by cuMemFree */
+  uint8_t *written;   /* init checker: one bit per byte; NULL when it was off at allocation */
+  uint64_t *accessed; /* race checker: two stamps per 4 bytes, see checks.c; NULL when it was off */
+  bool on_host;       /* pinned host memory, which kernels may reach */
+  bool of_module;     /* a module's variables; not freed by cuMemFree */
 } emu_range_t;
 
 #define EMU_FREED_KEPT 64
@@ -28,6 +29,7 @@ typedef struct {
   pthread_mutex_t lock;
   emu_range_t *ranges; /* sorted by base */
   size_t count, capacity;
+  unsigned checks; /* KILN_EMU_CHECK_* for allocations made from now on */
   uint64_t used_bytes, total_bytes;
   emu_range_t freed[EMU_FREED_KEPT]; /* the last ones, to name a use after free */
   size_t freed_count;
@@ -40,8 +42,7 @@ void emu_memory_deinit(emu_memory_t *memory); /* frees what is left */
 
 /* INVALID_VALUE for no bytes, OUT_OF_MEMORY past the modelled device's size. The bytes read as zero until
  * written. */
-CUresult emu_memory_alloc(emu_memory_t *memory, size_t bytes, emu_allocation_t kind, bool track_writes,
-                          uint64_t *out_address);
+CUresult emu_memory_alloc(emu_memory_t *memory, size_t bytes, emu_allocation_t kind, uint64_t *out_address);
 /* INVALID_VALUE unless `address` is the start of an allocation of that kind. */
 CUresult emu_memory_free(emu_memory_t *memory, uint64_t address, emu_allocation_t kind);
 

@@ -72,7 +72,6 @@ typedef struct {
 typedef struct {
   kiln_arena_t arena;
   emu_memory_t *memory;
-  bool track_writes;
   const char *text; /* a copy, in the arena */
   emu_tokens_t tokens;
   size_t at; /* current token */
@@ -93,7 +92,7 @@ typedef struct {
 
 /* Loads PTX text (terminated). On failure *out_module is NULL and *out_log, owned by the caller, says why
  * with the line. */
-CUresult emu_module_load(emu_memory_t *memory, const char *text, uint32_t device_target, bool track_writes,
+CUresult emu_module_load(emu_memory_t *memory, const char *text, uint32_t device_target,
                          emu_module_t **out_module, char **out_log);
 void emu_module_destroy(emu_module_t *module); /* accepts NULL */
 const emu_kernel_t *emu_module_kernel(const emu_module_t *module, const char *name);

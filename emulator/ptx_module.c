@@ -220,11 +220,10 @@ static void add_variable(emu_module_t *m, pending_t *pending) {
 
 static void place_variables(emu_module_t *m, const pending_t *pending) {
   if (pending->bytes == 0) return;
-  if (emu_memory_alloc(m->memory, pending->bytes, EMU_OF_MODULE, m->track_writes, &m->storage) !=
-      CUDA_SUCCESS)
+  if (emu_memory_alloc(m->memory, pending->bytes, EMU_OF_MODULE, &m->storage) != CUDA_SUCCESS)
     emu_ptx_fail(m, 1, "no memory for %llu bytes of variables", (unsigned long long)pending->bytes);
   emu_range_t range;
-  if (m->track_writes && emu_memory_find(m->memory, m->storage, &range))
+  if (emu_memory_find(m->memory, m->storage, &range) && range.written)
     emu_range_mark_written(&range, m->storage, pending->bytes);
   for (size_t n = 0; n < pending->count; n++) {
     const pending_variable_t *variable = &pending->items[n];
@@ -354,7 +353,7 @@ static kiln_status_t read_guarded(void *argument) {
   return NULL;
 }
 
-CUresult emu_module_load(emu_memory_t *memory, const char *text, uint32_t device_target, bool track_writes,
+CUresult emu_module_load(emu_memory_t *memory, const char *text, uint32_t device_target,
                          emu_module_t **out_module, char **out_log) {
   *out_module = NULL;
   *out_log = NULL;
@@ -362,7 +361,6 @@ CUresult emu_module_load(emu_memory_t *memory, const char *text, uint32_t device
   if (!m) return CUDA_ERROR_OUT_OF_MEMORY;
   kiln_arena_init(&m->arena, (size_t)1 << 30);
   m->memory = memory;
-  m->track_writes = track_writes;
   m->text = text;
   kiln_status_t status = kiln_arena_guard(&m->arena, read_guarded, m);
   CUresult result = status ? CUDA_ERROR_OUT_OF_MEMORY : m->error ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;

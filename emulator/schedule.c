@@ -21,7 +21,7 @@
 #define WAITING_QUANTUM (1u << 15)
 #define WORKING_QUANTUM (1u << 22)
 
-#define FINDINGS_KEPT 100
+#define FINDINGS_PER_INSTRUCTION 3
 
 static void describe_place(const emu_warp_t *w, const emu_inst_t *i, uint32_t lane, char *text,
                            size_t capacity) {
@@ -53,14 +53,21 @@ const emu_inst_t *emu_fault(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, C
 
 void emu_finding(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, const char *format, ...) {
   emu_launch_t *launch = w->block->launch;
+  size_t index = (size_t)(i - launch->kernel->code);
   char what[256], where[192];
+  if (!launch->finding_counts) return;
+  if (index >= launch->kernel->code_count) index = 0; /* a part of an instruction, decoded apart */
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(what, sizeof what, format, arguments);
   va_end(arguments);
   describe_place(w, i, lane, where, sizeof where);
   pthread_mutex_lock(&launch->lock);
-  if (launch->finding_count++ < FINDINGS_KEPT) kiln_buffer_printf(&launch->report, "%s\n  %s\n", what, where);
+  uint8_t *count = &launch->finding_counts[index];
+  if (*count < FINDINGS_PER_INSTRUCTION) {
+    ++*count;
+    kiln_buffer_printf(&launch->report, "%s\n  %s\n", what, where);
+  }
   pthread_mutex_unlock(&launch->lock);
 }
 
