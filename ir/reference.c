@@ -60,7 +60,7 @@ static void release_value(kiln_ref_run_t *run, kiln_ref_value_t *value) {
 
 static void release_run(void *argument) {
   kiln_ref_run_t *run = argument;
-  for (uint32_t v = 0; v < run->graph->value_count; v++) release_value(run, &run->values[v]);
+  for (uint32_t v = 0; v < run->value_count; v++) release_value(run, &run->values[v]);
 }
 
 static kiln_status_t refusal(const kiln_ref_run_t *run) {
@@ -83,30 +83,25 @@ static void count_uses(kiln_ref_run_t *run) {
   for (uint32_t i = 0; i < run->graph->output_count; i++) run->values[run->graph->outputs[i]].uses++;
 }
 
-/* The graph's own rules, the constraints on its symbols and the inputs' types. */
-static kiln_status_t check(kiln_arena_t *arena, const kiln_graph_t *graph, const int64_t *symbols,
+/* The graph's own rules, the inputs' types and the constraints on symbols. Leaves the symbols in the run. */
+static kiln_status_t check(kiln_arena_t *arena, kiln_ref_run_t *run, const int64_t *symbols,
                            const kiln_tensor_t *inputs) {
+  const kiln_graph_t *graph = run->graph;
   kiln_constraints_t constraints = {0};
-  int64_t bound[KILN_MAX_SYMBOLS] = {0};
   KILN_TRY(kiln_graph_verify(arena, graph, &constraints));
-  if (graph->symbol_count) memcpy(bound, symbols, graph->symbol_count * sizeof *bound);
+  if (graph->symbol_count) memcpy(run->symbols, symbols, graph->symbol_count * sizeof *symbols);
   KILN_TRY(kiln_symbols_bind(graph->symbols, graph->symbol_count, graph->types, graph->input_count, inputs,
-                             bound));
-  return kiln_constraints_check(&constraints, bound);
+                             run->symbols));
+  return kiln_constraints_check(&constraints, run->symbols);
 }
 
-static kiln_ref_run_t *begin(kiln_arena_t *arena, const kiln_graph_t *graph, const int64_t *symbols,
-                             const kiln_tensor_t *inputs, uint64_t limit_bytes) {
-  kiln_ref_run_t *run = KILN_NEW(arena, kiln_ref_run_t);
-  *run = (kiln_ref_run_t){.graph = graph,
-                          .symbols = symbols,
-                          .values = KILN_NEW_ARRAY(arena, kiln_ref_value_t, graph->value_count),
-                          .limit_bytes = limit_bytes ? limit_bytes : DEFAULT_LIMIT_BYTES};
-  for (uint32_t i = 0; i < graph->input_count; i++)
+static void make_values(kiln_arena_t *arena, kiln_ref_run_t *run, const kiln_tensor_t *inputs) {
+  run->value_count = run->graph->value_count;
+  run->values = KILN_NEW_ARRAY(arena, kiln_ref_value_t, run->value_count);
+  for (uint32_t i = 0; i < run->graph->input_count; i++)
     run->values[i] = (kiln_ref_value_t){.tensor = inputs[i], .elements = kiln_tensor_elements(&inputs[i])};
   count_uses(run);
   kiln_arena_defer(arena, release_run, run);
-  return run;
 }
 
 /* -- nodes ---------------------------------------------------------------------------------------------- */
@@ -154,8 +149,10 @@ static kiln_status_t hand_out(kiln_ref_run_t *run, kiln_reference_t *outputs) {
 kiln_status_t kiln_reference_run(kiln_arena_t *arena, const kiln_graph_t *graph, const int64_t *symbols,
                                  const kiln_tensor_t *inputs, uint64_t limit_bytes,
                                  kiln_reference_t *outputs) {
-  KILN_TRY(check(arena, graph, symbols, inputs));
-  kiln_ref_run_t *run = begin(arena, graph, symbols, inputs, limit_bytes);
+  kiln_ref_run_t *run = KILN_NEW(arena, kiln_ref_run_t);
+  *run = (kiln_ref_run_t){.graph = graph, .limit_bytes = limit_bytes ? limit_bytes : DEFAULT_LIMIT_BYTES};
+  KILN_TRY(check(arena, run, symbols, inputs));
+  make_values(arena, run, inputs);
   for (uint32_t n = 0; n < graph->node_count; n++) {
     const kiln_node_t *node = &graph->nodes[n];
     kiln_status_t status = evaluate(run, node);

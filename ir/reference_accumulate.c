@@ -76,6 +76,12 @@ double kiln_ref_mean(const kiln_ref_sum_t *sum, kiln_dtype_t dtype, long double 
   return count_is_exact ? 0 : 2 * kiln_ref_epsilon(dtype) * (double)fabsl(*out_mean);
 }
 
+double kiln_ref_stored_mean(const kiln_ref_sum_t *sum, kiln_dtype_t dtype, long double *out_mean) {
+  double error = kiln_ref_mean(sum, dtype, out_mean);
+  bool rounds = kiln_ref_round_arithmetic(dtype, *out_mean) != *out_mean;
+  return rounds ? error + kiln_ref_epsilon(dtype) * (double)fabsl(*out_mean) : error;
+}
+
 double kiln_ref_sigmoid_of(kiln_dtype_t dtype, long double value, double error, long double *out_sigmoid) {
   long double centre = kiln_ref_wide_sigmoid(value);
   *out_sigmoid = centre;

@@ -33,8 +33,9 @@ typedef struct {
 
 typedef struct {
   const kiln_graph_t *graph;
-  const int64_t *symbols;
+  int64_t symbols[KILN_MAX_SYMBOLS];
   kiln_ref_value_t *values; /* per value of the graph */
+  uint32_t value_count;
   uint64_t used_bytes, limit_bytes;
   kiln_code_t refused; /* why memory was refused; KILN_OK when it was not. Checked after each node. */
 } kiln_ref_run_t;
@@ -103,6 +104,8 @@ double kiln_ref_sum_error(const kiln_ref_sum_t *sum, kiln_dtype_t dtype);
 double kiln_ref_squares_error(const kiln_ref_sum_t *squares, kiln_dtype_t dtype); /* of rounded differences */
 /* The mean and the error before the rounding of its division; beside an exact sum that is the only one. */
 double kiln_ref_mean(const kiln_ref_sum_t *sum, kiln_dtype_t dtype, long double *out_mean);
+/* The error after that rounding, for those that go on with the mean. */
+double kiln_ref_stored_mean(const kiln_ref_sum_t *sum, kiln_dtype_t dtype, long double *out_mean);
 bool kiln_ref_sum_exact(const kiln_ref_sum_t *sum, kiln_dtype_t dtype);
 
 /* A sum is exact in every order when all terms are multiples of one power of two and the sum of their

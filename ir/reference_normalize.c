@@ -58,7 +58,7 @@ static exponentials_t sum_exponentials(const row_t *row) {
   for (int64_t i = 0; i < row->count; i++) result.greatest = kiln_ref_maximum(result.greatest, row->x[i]);
   for (int64_t i = 0; i < row->count; i++) {
     double weight = exp(row->x[i] - result.greatest);
-    kiln_ref_sum_add(&result.weights, weight, 0);
+    kiln_ref_sum_add(&result.weights, weight, weight * row->e[i]);
     weighted += weight * weight_error(row, i, result.greatest);
   }
   double error = weighted + kiln_ref_sum_error(&result.weights, row->dtype);
@@ -105,10 +105,9 @@ static void log_softmax_row(const row_t *row) {
 /* Row by row: (x - mean) * scale, where scale = rsqrt(var + eps). */
 typedef struct {
   long double mean, scale;
-  double mean_error;
+  double mean_error;  /* the operand's errors included */
   double scale_error; /* relative */
   double carried;     /* mean of |normalized| * e, for the operand's errors through the scale */
-  double mean_carried;
   bool undecided;
 } moments_t;
 
@@ -124,16 +123,11 @@ static moments_t moments_of(const row_t *row, double eps) {
   moments_t m = {0};
   kiln_ref_sum_t sum = KILN_REF_EMPTY_SUM, squares = KILN_REF_EMPTY_SUM;
   if (centred) {
-    for (int64_t i = 0; i < row->count; i++) kiln_ref_sum_add(&sum, row->x[i], 0);
-    m.mean_error = kiln_ref_mean(&sum, row->dtype, &m.mean);
-    if (kiln_ref_round_arithmetic(row->dtype, m.mean) != m.mean)
-      m.mean_error += kiln_ref_epsilon(row->dtype) * (double)fabsl(m.mean);
+    for (int64_t i = 0; i < row->count; i++) kiln_ref_sum_add(&sum, row->x[i], row->e[i]);
+    m.mean_error = kiln_ref_stored_mean(&sum, row->dtype, &m.mean);
   }
-  for (int64_t i = 0; i < row->count; i++) {
+  for (int64_t i = 0; i < row->count; i++)
     kiln_ref_sum_add(&squares, (row->x[i] - m.mean) * (row->x[i] - m.mean), 0);
-    m.mean_carried += row->e[i] / (double)row->count;
-  }
-  if (!centred) m.mean_carried = 0;
   double count = (double)row->count, var = (double)(squares.total / count);
   double error = kiln_ref_squares_error(&squares, row->dtype) / count + square(m.mean_error);
   m.scale = 1 / sqrtl(squares.total / count + (long double)eps);
@@ -151,7 +145,7 @@ static double affine(const row_t *row, const moments_t *m, int64_t i, const kiln
   double epsilon = kiln_ref_epsilon(row->dtype), scale = (double)m->scale;
   long double distance = row->x[i] - m->mean, normalized = distance * m->scale;
   double size = (double)fabsl(normalized);
-  double carried = scale * (row->e[i] + m->mean_carried + size * m->carried) * 1.5;
+  double carried = scale * (row->e[i] + size * m->carried) * 1.5;
   double distance_error = epsilon * (double)fabsl(distance) + m->mean_error;
   double error = scale * (1 + m->scale_error) * distance_error + size * m->scale_error + carried;
   kiln_ref_scalar_t g = gamma ? kiln_ref_read(gamma, i) : (kiln_ref_scalar_t){.real = 1};

@@ -68,7 +68,7 @@ static void reduce_var(reduction_t *r, int64_t to) {
       kiln_node_attr(r->node, KILN_ATTR_correction) ? kiln_node_attr(r->node, KILN_ATTR_correction)->real : 1;
   kiln_ref_sum_t sum = sum_of_terms(r), squares = KILN_REF_EMPTY_SUM;
   long double mean, divisor = fmaxl(0, r->count - (long double)correction);
-  double mean_error = kiln_ref_mean(&sum, r->dtype, &mean) - sum.carried / (double)r->count, carried = 0;
+  double mean_error = kiln_ref_stored_mean(&sum, r->dtype, &mean), carried = 0;
   for (int64_t i = 0; i < r->count; i++, kiln_walk_next(&r->terms)) {
     kiln_ref_scalar_t x = term(r);
     double distance = (double)(x.real - mean), error = kiln_ref_error(r->dtype, x.bound);

@@ -181,6 +181,16 @@ class BoundsTest(unittest.TestCase):
                     self.assert_within(device.store(got), result, dtype, f"{op} {dtype} {shape}")
                     self.assert_finds_a_thousandth(result, dtype, f"{op} {dtype} {shape}")
 
+    def test_var_and_layernorm_allow_for_the_rounding_of_their_mean(self):
+        # The sum is exact, the mean is not a number of f32, and the spread is no larger than its spacing.
+        x, device = np.array([[1000000.0, 1000001, 1000001]], np.float32), Device("f32", 1)
+        mean = device.total(x) / np.float32(3)
+        var = device.total((x - mean)**2) / np.float32(2)
+        norm = (x - mean) / np.sqrt(var * np.float32(2 / 3) + np.float32(1e-5))
+        results = evaluate("  %v = var(%x) {dims=[1]}\n  %n = layernorm(%x, none, none) {normalized_shape=[3]}", "%v, %n", x=("f32", x))
+        self.assert_within(var, results[0], "f32", "var")
+        self.assert_within(norm, results[1], "f32", "layernorm")
+
     def test_products_in_any_order_stay_within_their_bounds(self):
         rng = np.random.default_rng(4)
         for dtype in ["f32", "f64"]:

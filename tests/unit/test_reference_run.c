@@ -142,8 +142,8 @@ static void bounds_count_against_the_limit(void **state) {
 static kiln_status_t run_guarded(void *graph) {
   float data[100] = {0};
   kiln_tensor_t input = f32_tensor(100, data);
-  kiln_reference_t output;
-  return kiln_reference_run(&arena, graph, NULL, &input, 0, &output);
+  kiln_reference_t outputs[2];
+  return kiln_reference_run(&arena, graph, NULL, &input, 0, outputs);
 }
 
 static void memory_is_freed_when_the_arena_ends_in_the_middle(void **state) {
