@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 enum { UNREAD_BYTES = 1 << 20 };
+#define LINGER_NS 2000000000ull
 
 /* --- opening ---------------------------------------------------------------------------------------- */
 
@@ -39,12 +40,14 @@ static void on_closed(stream_t *stream);
 static const stream_events_t events = {
     .bytes = on_bytes, .end = on_end, .drained = on_drained, .closed = on_closed};
 
-/* Ends the session after its replies are sent. */
+/* Ends the session after its replies are sent. What still comes is read and thrown away for a while: a socket
+ * that is closed with bytes in it would take the last reply from a peer that is still writing. */
 static void end_after_replies(session_t *session) {
-  session->ending = true;
-  stream_pause(&session->stream, true);
+  session->ending_ns = kiln_clock_monotonic_ns();
   session->server->counters[COUNTER_sessions_cut]++;
-  if (!stream_unsent(&session->stream)) session_close(session);
+  kiln_buffer_deinit(&session->in);
+  if (!stream_unsent(&session->stream)) stream_finish(&session->stream);
+  server_watch(session->server);
 }
 
 /* Replies to what is no request, and closes: there is no boundary to resume at. */
@@ -119,6 +122,8 @@ static void on_bytes(stream_t *stream, const char *data, size_t size) {
 static kiln_status_t scan_error(kiln_scan_t outcome) {
   if (outcome == KILN_SCAN_TOO_LARGE)
     return kiln_error(KILN_TOO_LARGE, "the message is larger than this daemon takes; see hello.limits");
+  if (outcome == KILN_SCAN_TOO_MANY)
+    return kiln_error(KILN_PROTOCOL_ERROR, "the message has more elements than this daemon takes");
   if (outcome == KILN_SCAN_TOO_DEEP) return kiln_error(KILN_PROTOCOL_ERROR, "the message nests too deep");
   return kiln_error(KILN_PROTOCOL_ERROR, "the bytes are no MessagePack");
 }
@@ -135,7 +140,7 @@ static void take_message(session_t *session, const char *message, size_t size, u
 /* Takes whole messages from the front of the bytes; returns how many bytes they were. */
 static size_t take_messages(session_t *session, const char *bytes, size_t size, uint64_t now_ns) {
   size_t at = 0;
-  while (at < size && !session->ending && !session->stream.closing) {
+  while (at < size && !session->ending_ns) {
     kiln_scan_t outcome = kiln_mpack_scan(&session->scanner, bytes + at, size - at);
     if (outcome == KILN_SCAN_MORE) break;
     if (outcome != KILN_SCAN_COMPLETE) {
@@ -151,6 +156,7 @@ static size_t take_messages(session_t *session, const char *bytes, size_t size, 
 }
 
 void session_input(session_t *session, const char *bytes, size_t size, uint64_t now_ns) {
+  if (session->ending_ns) return;
   session->last_input_ns = now_ns;
   bool buffered = session->in.size > 0;
   if (buffered) {
@@ -159,7 +165,7 @@ void session_input(session_t *session, const char *bytes, size_t size, uint64_t 
     size = session->in.size;
   }
   size_t taken = take_messages(session, bytes, size, now_ns);
-  if (session->stream.closing || session->ending) return;
+  if (session->ending_ns) return;
   if (!buffered) {
     kiln_buffer_append(&session->in, bytes + taken, size - taken);
   } else if (taken == size) {
@@ -189,8 +195,8 @@ void session_send(session_t *session, const kiln_buffer_t *bytes) {
 
 static void on_drained(stream_t *stream) {
   session_t *session = stream->owner;
-  if (session->ending) {
-    session_close(session);
+  if (session->ending_ns) {
+    stream_finish(stream);
   } else {
     stream_pause(stream, false);
   }
@@ -229,32 +235,35 @@ program_t *session_program(const session_t *session, uint64_t handle) {
 
 /* --- time limits ------------------------------------------------------------------------------------ */
 
+static request_t *find_expired(const session_t *session, uint64_t now_ns) {
+  request_t *request;
+  TAILQ_FOREACH(request, &session->requests, of_session) {
+    if (request->deadline_ns && now_ns >= request->deadline_ns) return request;
+  }
+  return NULL;
+}
+
 /* Requests past their deadline fail; true while some have one. */
 static bool check_deadlines(session_t *session, uint64_t now_ns) {
-  bool more = false;
-  for (request_t *request = TAILQ_FIRST(&session->requests), *next; request; request = next) {
-    next = TAILQ_NEXT(request, of_session);
-    more |= request->deadline_ns != 0;
-    if (!request->deadline_ns || now_ns < request->deadline_ns) continue;
+  request_t *request;
+  while ((request = find_expired(session, now_ns)))
     request_fail(request, kiln_error(KILN_DEADLINE_EXCEEDED, "the request's deadline passed"));
-    if (session->stream.closing) return false;
-  }
-  return more;
+  return find_expired(session, UINT64_MAX) != NULL;
 }
 
 bool session_tick(session_t *session, uint64_t now_ns) {
   uint64_t limit_ns = session->server->config->idle_timeout;
   size_t unsent = stream_unsent(&session->stream);
   bool more = check_deadlines(session, now_ns);
-  if (session->stream.closing) return false;
   if (!unsent || unsent != session->last_unsent) session->last_output_ns = now_ns;
   session->last_unsent = unsent;
   bool stuck_in = session->in.size && !session->stream.paused && now_ns - session->last_input_ns > limit_ns;
   bool stuck_out = unsent && now_ns - session->last_output_ns > limit_ns;
-  if (stuck_in || stuck_out || session->broken) {
-    session->server->counters[COUNTER_sessions_cut]++;
+  bool over = session->ending_ns && now_ns - session->ending_ns > LINGER_NS;
+  if (stuck_in || stuck_out || over || session->broken) {
+    if (!over) session->server->counters[COUNTER_sessions_cut]++;
     session_close(session);
     return false;
   }
-  return more || session->in.size || unsent;
+  return more || session->in.size || unsent || session->ending_ns;
 }

@@ -31,7 +31,7 @@ struct session {
   kiln_mpack_scanner_t scanner;
   uint64_t last_input_ns, last_output_ns; /* when it last moved: idle limits */
   size_t last_unsent;
-  bool ending;               /* closes once its replies are sent */
+  uint64_t ending_ns;        /* since when it only waits for its peer to close; 0: it lives */
   bool broken;               /* closes at the next tick: it does not read, or memory is short */
   request_list_t requests;   /* without a reply */
   request_list_t operations; /* executes in order, not yet with a device */

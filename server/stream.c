@@ -124,6 +124,8 @@ void stream_pause(stream_t *stream, bool paused) {
   rearm(stream);
 }
 
+void stream_finish(stream_t *stream) { shutdown(stream->descriptor, SHUT_WR); }
+
 static void on_closed(uv_handle_t *handle) {
   stream_t *stream = handle->data;
   close(stream->descriptor);

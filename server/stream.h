@@ -51,6 +51,8 @@ bool stream_open(stream_t *stream, uv_loop_t *loop, int descriptor, const stream
 bool stream_send(stream_t *stream, const struct iovec *spans, size_t count);
 size_t stream_unsent(const stream_t *stream);
 void stream_pause(stream_t *stream, bool paused);
+/* Tells the other end that nothing more comes; reading goes on. */
+void stream_finish(stream_t *stream);
 /* Ends the stream; `closed` follows from the loop. Accepts a closing one. */
 void stream_close(stream_t *stream);
 

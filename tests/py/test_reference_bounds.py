@@ -156,6 +156,16 @@ class BoundsTest(unittest.TestCase):
         self.assertEqual(self.undecided(text + "any(%z) {dims=[1]}", rows), [False, True, False])
         self.assertEqual(self.undecided(text + "all(%z) {dims=[1]}", rows), [True, True, False])
 
+    def test_one_undecided_element_or_an_overflow_makes_a_normalized_row_undecided(self):
+        for op in ["layernorm(%f, none, none)", "rmsnorm(%f, none)", "layernorm_sigmoid_mul(%f, none, none)"]:
+            text = f"  %f = floor(%e)\n  %y = {op} {{normalized_shape=[2]}}"
+            self.assertEqual(self.undecided(text, np.array([[0.0, 2], [1, 2]])), [[True, True], [False, False]], op)
+            (_, bound), = evaluate(f"  %y = {op} {{normalized_shape=[2]}}", f=("f32", [[1e30, -1e30]]))
+            self.assertTrue(np.all(np.isinf(bound)), op)
+        for op in ["softmax", "log_softmax"]:
+            text = f"  %f = floor(%e)\n  %y = {op}(%f) {{dim=1}}"
+            self.assertEqual(self.undecided(text, np.array([[0.0, 2], [1, 2]])), [[True, True], [False, False]], op)
+
     def test_an_undecided_index_makes_what_it_picks_undecided(self):
         text = "  %f = floor(%e)\n  %i = cast(%f) {dtype=i32}\n  %y = gather(%t, %i) {dim=0}"
         self.assertEqual(self.undecided(text, np.array([0.0, 1.0]), t=("i32", [4, 5, 6])), [True, False])
