@@ -111,8 +111,7 @@ typedef struct {
   bool undecided;
 } moments_t;
 
-/* How far rsqrt(var + eps) may be off, relative to itself, when var is off by error and cannot be negative.
- */
+/* How far rsqrt(var + eps) may be off, relative to itself, when var is off by error but not negative. */
 static double scale_error(double var, double error, double eps, double epsilon) {
   double low = fmax(var - error, 0) + eps, high = var + error + eps, centre = var + eps;
   return fmax(sqrt(centre / low) - 1, 1 - sqrt(centre / high)) + 6 * epsilon;
@@ -134,12 +133,12 @@ static moments_t moments_of(const row_t *row, double eps) {
   m.scale_error = scale_error(var, error, eps, kiln_ref_epsilon(row->dtype));
   for (int64_t i = 0; i < row->count; i++)
     m.carried += fabs((double)((row->x[i] - m.mean) * m.scale)) * row->e[i] / count;
-  m.undecided = row->widest_error * (double)m.scale > 0.125; /* past the reach of the derivative */
+  /* Squares that overflow, an operand that is undecided, or off by more than the derivative reaches. */
+  m.undecided = isinf(error) || isinf(row->widest_error) || row->widest_error * (double)m.scale > 0.125;
   return m;
 }
 
-/* The normalized value times gamma plus beta, and its error. The device's mean, scale, product and sum round.
- */
+/* The normalized value times gamma plus beta, and its error: mean, scale, product and sum round. */
 static double affine(const row_t *row, const moments_t *m, int64_t i, const kiln_ref_value_t *gamma,
                      const kiln_ref_value_t *beta, long double *out_value) {
   double epsilon = kiln_ref_epsilon(row->dtype), scale = (double)m->scale;
