@@ -6,6 +6,8 @@
  * linear scan: of the free ones, one whose latest temporary has the same size, else the smallest constant one
  * that is large enough, else the largest, which grows. A slot is as large as the largest of its temporaries.
  */
+#include <assert.h>
+
 #include "passes/grouping.h"
 
 enum { SLOTS_SEARCHED = 64 };
@@ -48,36 +50,35 @@ static uint32_t take_slot(slots_t *slots, kiln_dim_t bytes) {
   return slot;
 }
 
-/* Gives each stored value its buffer, numbers the temporaries in launch order and finds their lives. */
-static life_t *find_lives(const grouping_t *g, kiln_grouping_t *out, kiln_buffer_ref_t *storage,
+static kiln_dim_t bytes_of(kiln_arena_t *arena, const kiln_type_t *type) {
+  kiln_dim_t bytes, element = kiln_dim_constant((int64_t)kiln_dtype_bytes(type->dtype));
+  bool fits = kiln_type_elements(arena, type, &bytes) && kiln_dim_mul(arena, bytes, element, &bytes);
+  assert(fits); /* the verifier refuses types whose bytes leave 63 bits */
+  return bytes;
+}
+
+/* Where each temporary is stored first and read last; temporaries are numbered in launch order. */
+static life_t *find_lives(const grouping_t *g, const kiln_grouping_t *out, kiln_buffer_ref_t *storage,
                           kiln_value_id_t *temps) {
-  kiln_group_t *groups = (kiln_group_t *)out->groups;
-  life_t *lives = KILN_NEW_ARRAY(g->arena, life_t, g->graph->value_count);
+  life_t *lives = KILN_NEW_ARRAY(g->arena, life_t, out->temp_count);
   for (uint32_t i = 0; i < out->group_count; i++) {
-    kiln_store_t *stores = (kiln_store_t *)groups[i].stores;
-    for (uint32_t k = 0; k < groups[i].store_count; k++) {
-      if (stores[k].buffer.kind != KILN_BUFFER_TEMP) continue;
-      const kiln_type_t *type = &g->graph->types[stores[k].value];
-      life_t *life = &lives[out->temp_count];
-      *life = (life_t){.first_launch = i, .last_launch = i};
-      kiln_dim_t size = kiln_dim_constant((int64_t)kiln_dtype_bytes(type->dtype));
-      if (!kiln_type_elements(g->arena, type, &life->bytes) ||
-          !kiln_dim_mul(g->arena, life->bytes, size, &life->bytes)) {
-        life->bytes = kiln_dim_constant(0);
-      }
-      stores[k].buffer.index = out->temp_count;
-      temps[out->temp_count] = stores[k].value;
-      storage[stores[k].value] = (kiln_buffer_ref_t){KILN_BUFFER_TEMP, out->temp_count++};
+    const kiln_group_t *group = &out->groups[i];
+    for (uint32_t k = 0; k < group->store_count; k++) {
+      kiln_store_t store = group->stores[k];
+      if (store.buffer.kind != KILN_BUFFER_TEMP) continue;
+      storage[store.value] = store.buffer;
+      temps[store.buffer.index] = store.value;
+      lives[store.buffer.index] = (life_t){i, i, bytes_of(g->arena, &g->graph->types[store.value])};
     }
-    for (uint32_t k = 0; k < groups[i].input_count; k++) {
-      kiln_buffer_ref_t read = storage[groups[i].inputs[k]];
+    for (uint32_t k = 0; k < group->input_count; k++) {
+      kiln_buffer_ref_t read = storage[group->inputs[k]];
       if (read.kind == KILN_BUFFER_TEMP) lives[read.index].last_launch = i;
     }
   }
   return lives;
 }
 
-static uint32_t *assign_slots(kiln_arena_t *arena, kiln_grouping_t *out, const life_t *lives) {
+static uint32_t *assign_slots(kiln_arena_t *arena, const life_t *lives, kiln_grouping_t *out) {
   slots_t slots = {.arena = arena};
   uint32_t *assigned = KILN_NEW_ARRAY(arena, uint32_t, out->temp_count);
   uint32_t *ends =
@@ -101,12 +102,12 @@ static uint32_t *assign_slots(kiln_arena_t *arena, kiln_grouping_t *out, const l
 void plan_buffers(const grouping_t *g, kiln_grouping_t *out) {
   const kiln_graph_t *graph = g->graph;
   kiln_buffer_ref_t *storage = KILN_NEW_ARRAY(g->arena, kiln_buffer_ref_t, graph->value_count);
-  kiln_value_id_t *temps = KILN_NEW_ARRAY(g->arena, kiln_value_id_t, graph->value_count);
+  kiln_value_id_t *temps = KILN_NEW_ARRAY(g->arena, kiln_value_id_t, out->temp_count);
   for (uint32_t o = graph->output_count; o-- > 0;)
     storage[graph->outputs[o]] = (kiln_buffer_ref_t){KILN_BUFFER_OUTPUT, o};
   for (uint32_t i = 0; i < graph->input_count; i++) storage[i] = (kiln_buffer_ref_t){KILN_BUFFER_INPUT, i};
   const life_t *lives = find_lives(g, out, storage, temps);
   out->storage = storage;
   out->temp_values = temps;
-  out->temp_slots = assign_slots(g->arena, out, lives);
+  out->temp_slots = assign_slots(g->arena, lives, out);
 }

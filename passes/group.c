@@ -57,6 +57,7 @@ typedef struct {
   bucket_t *buckets;
   size_t bucket_count, bucket_capacity;
   uint32_t max_level;
+  uint32_t temp_count;
 } state_t;
 
 /* --- 1. what is there ---------------------------------------------------------------------------------- */
@@ -324,12 +325,14 @@ static const char *reason_of(const state_t *s, const bucket_t *bucket) {
   return s->bucket_count > 1 ? "no neighbour has its iteration space" : "";
 }
 
-static void add_stores(const state_t *s, const bucket_t *bucket, const uint32_t *first_output,
+static void add_stores(state_t *s, const bucket_t *bucket, const uint32_t *first_output,
                        const uint32_t *next_output, kiln_group_t *group) {
   kiln_store_t *stores = KILN_NEW_ARRAY(s->g.arena, kiln_store_t, bucket->buffer_count);
   for (size_t i = 0; i < bucket->count; i++) {
     kiln_value_id_t value = bucket->values[i];
-    if (!s->output_uses[value]) stores[group->store_count++] = (kiln_store_t){value, {KILN_BUFFER_TEMP, 0}};
+    if (!s->output_uses[value]) {
+      stores[group->store_count++] = (kiln_store_t){value, {KILN_BUFFER_TEMP, s->temp_count++}};
+    }
     for (uint32_t o = first_output[value]; o; o = next_output[o - 1]) {
       stores[group->store_count++] = (kiln_store_t){value, {KILN_BUFFER_OUTPUT, o - 1}};
     }
@@ -375,6 +378,7 @@ static kiln_grouping_t *make_groups(state_t *s) {
   kiln_grouping_t *out = KILN_NEW(arena, kiln_grouping_t);
   out->groups = groups;
   out->group_count = (uint32_t)s->bucket_count;
+  out->temp_count = s->temp_count;
   return out;
 }
 
