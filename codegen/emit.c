@@ -53,18 +53,34 @@ static const char **name_values(kiln_emitter_t *emitter) {
   return names;
 }
 
-static void name_read_values(kiln_emitter_t *emitter, const kiln_grouping_t *grouping, const char **names) {
-  kiln_kernel_t *kernel = emitter->kernel;
-  for (uint32_t i = 0; i < emitter->group->input_count; i++) {
-    kiln_value_id_t value = emitter->group->inputs[i];
-    for (size_t k = 0; k < kernel->buffer_count; k++) {
-      const kiln_kernel_buffer_t *buffer = &kernel->buffers[k];
-      if (buffer->kind != KILN_KERNEL_BUFFER || buffer->written) continue;
-      if (buffer->ref.kind != grouping->storage[value].kind ||
-          buffer->ref.index != grouping->storage[value].index) {
-        continue;
-      }
+static bool is_at(const kiln_kernel_buffer_t *buffer, kiln_buffer_ref_t ref, bool written) {
+  return buffer->kind == KILN_KERNEL_BUFFER && buffer->written == written && buffer->ref.kind == ref.kind &&
+         buffer->ref.index == ref.index;
+}
+
+/* A line for each value that is read, which also gets its parameter's name. */
+static void tell_inputs(kiln_emitter_t *emitter, const kiln_grouping_t *grouping, kiln_buffer_t *out,
+                        const char **names) {
+  const kiln_kernel_t *kernel = emitter->kernel;
+  for (size_t k = 0; k < kernel->buffer_count; k++) {
+    for (uint32_t i = 0; i < emitter->group->input_count; i++) {
+      kiln_value_id_t value = emitter->group->inputs[i];
+      if (!is_at(&kernel->buffers[k], grouping->storage[value], false)) continue;
       names[value] = emitter->buffer_names[k];
+      kiln_buffer_printf(out, "//   %s : ", names[value]);
+      kiln_type_print(out, &kernel->graph->types[value], neutral_symbols);
+      kiln_buffer_puts(out, "\n");
+    }
+  }
+}
+
+static void tell_stores(kiln_emitter_t *emitter, kiln_buffer_t *out, const char *const *names) {
+  const kiln_kernel_t *kernel = emitter->kernel;
+  for (size_t k = 0; k < kernel->buffer_count; k++) {
+    for (uint32_t i = 0; i < emitter->group->store_count; i++) {
+      const kiln_store_t *store = &emitter->group->stores[i];
+      if (!is_at(&kernel->buffers[k], store->buffer, true)) continue;
+      kiln_buffer_printf(out, "//   %s <- %s\n", emitter->buffer_names[k], names[store->value]);
     }
   }
 }
@@ -90,24 +106,14 @@ static void tell_group(kiln_emitter_t *emitter, const kiln_grouping_t *grouping,
   const kiln_group_t *group = emitter->group;
   const kiln_graph_t *graph = emitter->kernel->graph;
   const char **names = name_values(emitter);
-  name_read_values(emitter, grouping, names);
-  for (uint32_t i = 0; i < group->input_count; i++) {
-    if (!names[group->inputs[i]]) continue;
-    kiln_buffer_printf(out, "//   %s : ", names[group->inputs[i]]);
-    kiln_type_print(out, &graph->types[group->inputs[i]], neutral_symbols);
-    kiln_buffer_puts(out, "\n");
-  }
+  tell_inputs(emitter, grouping, out, names);
   for (uint32_t i = 0; i < group->node_count && i < MOST_NODES_TOLD; i++) {
     tell_node(emitter, out, names, &graph->nodes[group->nodes[i]]);
   }
   if (group->node_count > MOST_NODES_TOLD) {
     kiln_buffer_printf(out, "//   ... and %u more\n", group->node_count - MOST_NODES_TOLD);
   }
-  for (uint32_t i = 0; i < group->store_count; i++) {
-    const char *name = names[group->stores[i].value];
-    if (!name) continue;
-    kiln_buffer_printf(out, "//   out%u <- %s\n", i, name);
-  }
+  tell_stores(emitter, out, names);
 }
 
 static void tell_params(kiln_emitter_t *emitter, kiln_buffer_t *out) {

@@ -11,6 +11,7 @@
 enum {
   MOST_POINTS = 16,     /* per thread and store, through splits */
   MOST_CANDIDATES = 12, /* tried per round */
+  MOST_BOUNDARIES = 16, /* of an axis, told apart */
   MOST_WORK = 1000      /* scalars of one thread that a split may lead to */
 };
 
@@ -115,6 +116,8 @@ typedef struct {
   const kiln_region_t *region;
   uint32_t most_factor;
   kiln_axis_splits_t found;
+  kiln_dim_t boundaries[KILN_MAX_RANK][MOST_BOUNDARIES]; /* per axis of the region, each once */
+  uint32_t boundary_counts[KILN_MAX_RANK];
 } search_t;
 
 /* The axis of the region that is all of an index but a constant, with factor 1 or -1; false when there is
@@ -172,6 +175,35 @@ static void propose_runs(search_t *search, uint32_t position, kiln_dim_t length)
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a < 0 ? -a : a; }
 
+static void note_boundary(search_t *search, uint32_t position, kiln_dim_t boundary) {
+  uint32_t *count = &search->boundary_counts[position];
+  for (uint32_t i = 0; i < *count; i++) {
+    if (kiln_dim_equal(search->boundaries[position][i], boundary)) return;
+  }
+  if (*count < MOST_BOUNDARIES) search->boundaries[position][(*count)++] = boundary;
+}
+
+/* Do all boundaries of the axis fall between parts, and are there not many more parts than boundaries ask
+ * for? */
+static bool fits_boundaries(const search_t *search, const kiln_axis_split_t *split) {
+  uint32_t count = search->boundary_counts[split->position];
+  kiln_dim_t quotient;
+  for (uint32_t i = 0; i < count; i++) {
+    if (!kiln_dim_div(search->kernel->arena, search->boundaries[split->position][i], split->part, &quotient))
+      return false;
+  }
+  return split->factor <= 2 * (count + 1);
+}
+
+static void drop_fragments(search_t *search) {
+  size_t kept = 0;
+  for (size_t i = 0; i < search->found.count; i++) {
+    const kiln_axis_split_t *split = &search->found.items[i];
+    if (!split->decides || fits_boundaries(search, split)) search->found.items[kept++] = *split;
+  }
+  search->found.count = kept;
+}
+
 /* A condition axis + c >= 0, or c - axis >= 0, changes at a boundary, which a split may put between two
  * parts. */
 static void propose_boundary(search_t *search, kiln_expr_id_t index) {
@@ -182,6 +214,7 @@ static void propose_boundary(search_t *search, kiln_expr_id_t index) {
   kiln_dim_t boundary = sign < 0 ? kiln_kernel_dim_add(search->kernel, constant, kiln_dim_constant(1))
                                  : kiln_kernel_dim_sub(search->kernel, zero, constant);
   kiln_dim_t extent = extent_at(search, position);
+  note_boundary(search, position, boundary);
   if (kiln_dim_is_constant(boundary) && kiln_dim_is_constant(extent)) {
     boundary = kiln_dim_constant(gcd(boundary.constant, extent.constant));
   }
@@ -205,6 +238,7 @@ static kiln_axis_splits_t candidates(kiln_kernel_t *kernel, const kiln_region_t 
       propose_runs(&search, position, expr->dims[0]);
     }
   }
+  drop_fragments(&search);
   return search.found;
 }
 

@@ -1,0 +1,38 @@
+// Grid: (3072) / 1024 blocks of 256 threads.
+// Computes
+//   in0 : f32[48,64]
+//   in1 : f32[48,64]
+//   t0 = add(in0, in1) : f32[48,64]
+//   out0 <- t0
+
+// N elements that move BYTES at a time.
+template <typename T, int N, int BYTES>
+struct __align__(BYTES) kiln_vector {
+  T at[N];
+};
+
+template <int N, int BYTES, typename T>
+__device__ __forceinline__ void kiln_store(T *to, const kiln_vector<T, N, BYTES> &value) {
+  *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;
+}
+
+extern "C" __global__ void __launch_bounds__(256) kiln_elementwise(
+    const float *__restrict__ in0,
+    const float *__restrict__ in1,
+    float *__restrict__ out0) {
+  // One thread for each of 64 x 48/4; it stores 1 time 4 elements.
+  const unsigned thread = blockIdx.x * 256u + threadIdx.x;
+  if (thread >= 768u) return;
+  const int a1 = thread % 12u;
+  const int a0 = thread / 12u;
+  const float v0 = in1[a0];
+  kiln_vector<float, 4, 16> s0;
+  #pragma unroll
+  for (int lane = 0; lane < 4; ++lane) {
+    const float v1 = in0[a0 + 64 * lane + 256 * a1];
+    const float v2 = v1 + v0;
+    s0.at[lane] = v2;
+  }
+  kiln_store<4, 16>(out0 + 48 * a0 + 4 * a1, s0);
+}
+

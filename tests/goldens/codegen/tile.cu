@@ -1,0 +1,45 @@
+// Grid: (2048) / 1024 blocks of 256 threads.
+// Computes
+//   in0 : f32[32,64]
+//   t0 = sin(in0) : f32[32,64]
+//   t1 = repeat(t0) : f32[32,128]
+//   out0 <- t1
+
+// N elements that move BYTES at a time.
+template <typename T, int N, int BYTES>
+struct __align__(BYTES) kiln_vector {
+  T at[N];
+};
+
+template <int N, int BYTES, typename T>
+__device__ __forceinline__ kiln_vector<T, N, BYTES> kiln_load(const T *from) {
+  return *reinterpret_cast<const kiln_vector<T, N, BYTES> *>(from);
+}
+
+template <int N, int BYTES, typename T>
+__device__ __forceinline__ void kiln_store(T *to, const kiln_vector<T, N, BYTES> &value) {
+  *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;
+}
+
+extern "C" __global__ void __launch_bounds__(256) kiln_elementwise(
+    const float *__restrict__ in0,
+    float *__restrict__ out0) {
+  // One thread for each of 32 x 64/4; it stores 2 times 4 elements.
+  const unsigned thread = blockIdx.x * 256u + threadIdx.x;
+  if (thread >= 512u) return;
+  const int a1 = thread % 16u;
+  const int a0 = thread / 16u;
+  const auto w0 = kiln_load<4, 16>(in0 + 64 * a0 + 4 * a1);
+  kiln_vector<float, 4, 16> s0;
+  kiln_vector<float, 4, 16> s1;
+  #pragma unroll
+  for (int lane = 0; lane < 4; ++lane) {
+    const float v1 = w0.at[lane];
+    const float v2 = sin(v1);
+    s0.at[lane] = v2;
+    s1.at[lane] = v2;
+  }
+  kiln_store<4, 16>(out0 + 128 * a0 + 4 * a1, s0);
+  kiln_store<4, 16>(out0 + 128 * a0 + 4 * a1 + 64, s1);
+}
+
