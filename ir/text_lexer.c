@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,23 +84,23 @@ static void skip_blanks(kiln_lexer_t *lexer) {
   bool comment = false;
   for (; lexer->at < lexer->size; lexer->at++) {
     char c = lexer->text[lexer->at];
-    if (c == '\n') {
-      lexer->line++;
-      lexer->line_start = lexer->at + 1;
-      comment = false;
-    } else if (c == '#') {
-      comment = true;
-    } else if (!c || (!comment && c != ' ' && c != '\t' && c != '\r')) {
-      return;
-    }
+    if (c == '#') comment = true;
+    if (c == '\n') comment = false;
+    if (!c || (!comment && c != ' ' && c != '\t' && c != '\r' && c != '\n')) return;
   }
 }
 
-/* Characters before the position on its line: UTF-8 continuation bytes do not count. */
-static uint32_t column_of(const kiln_lexer_t *lexer, size_t at) {
-  uint32_t column = 1;
-  for (size_t i = lexer->line_start; i < at; i++) column += (lexer->text[i] & 0xc0) != 0x80;
-  return column;
+/* Moves line and column on to the position. Columns count characters: UTF-8 continuation bytes do not count.
+ */
+static void count_to_position(kiln_lexer_t *lexer) {
+  for (; lexer->counted < lexer->at; lexer->counted++) {
+    char c = lexer->text[lexer->counted];
+    lexer->column += (c & 0xc0) != 0x80;
+    if (c == '\n') {
+      lexer->line++;
+      lexer->column = 1;
+    }
+  }
 }
 
 /* --- numbers -------------------------------------------------------------------------------------------- */
@@ -200,8 +201,9 @@ static void read_name(kiln_lexer_t *lexer, kiln_token_kind_t kind) {
 kiln_status_t kiln_lexer_next(kiln_lexer_t *lexer) {
   skip_blanks(lexer);
   char c = peek(lexer, 0);
-  lexer->token = (kiln_token_t){.text = lexer->text + lexer->at, .line = lexer->line};
-  lexer->token.column = column_of(lexer, lexer->at);
+  count_to_position(lexer);
+  lexer->token =
+      (kiln_token_t){.text = lexer->text + lexer->at, .line = lexer->line, .column = lexer->column};
   if (lexer->at == lexer->size) return NULL;
   if (is_letter(c)) {
     read_name(lexer, KILN_TOKEN_WORD);
@@ -225,7 +227,7 @@ kiln_status_t kiln_lexer_next(kiln_lexer_t *lexer) {
 
 kiln_status_t kiln_lexer_init(kiln_lexer_t *lexer, kiln_arena_t *arena, const char *file, const char *text,
                               size_t size) {
-  *lexer = (kiln_lexer_t){.arena = arena, .file = file, .text = text, .size = size, .line = 1};
+  *lexer = (kiln_lexer_t){.arena = arena, .file = file, .text = text, .size = size, .line = 1, .column = 1};
   return kiln_lexer_next(lexer);
 }
 
@@ -235,9 +237,10 @@ bool kiln_token_is(const kiln_token_t *token, const char *text) {
 }
 
 kiln_status_t kiln_lexer_expect(kiln_lexer_t *lexer, const char *text) {
-  char what[16] = "'";
-  strcat(strcat(what, text), "'"); /* the longest is 'graph' */
-  return kiln_token_is(&lexer->token, text) ? kiln_lexer_next(lexer) : kiln_lexer_expected(lexer, what);
+  if (kiln_token_is(&lexer->token, text)) return kiln_lexer_next(lexer);
+  char what[16]; /* the longest is 'graph' */
+  snprintf(what, sizeof what, "'%s'", text);
+  return kiln_lexer_expected(lexer, what);
 }
 
 kiln_status_t kiln_lexer_accept(kiln_lexer_t *lexer, const char *text, bool *out_accepted) {

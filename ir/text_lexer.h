@@ -34,8 +34,8 @@ typedef struct {
   const char *file;
   const char *text;
   size_t size, at;
-  size_t line_start;
-  uint32_t line;
+  uint32_t line, column; /* of the character at `counted` */
+  size_t counted;
   kiln_token_t token; /* the one that stands next */
 } kiln_lexer_t;
 

@@ -333,6 +333,20 @@ static void a_deep_chain_parses_and_prints(void **state) {
   kiln_buffer_deinit(&text);
 }
 
+/* Counting columns from the start of the line for every token took hours here. */
+static void a_graph_on_one_long_line_is_linear_work(void **state) {
+  (void)state;
+  enum { COUNT = 200000 };
+  kiln_buffer_t text;
+  kiln_buffer_init(&text);
+  kiln_buffer_puts(&text, "graph g(%x: f32[2]) { %y = cat(%x");
+  for (int i = 1; i < COUNT; i++) kiln_buffer_puts(&text, ", %x");
+  kiln_buffer_puts(&text, ") {dim=0} return %y }");
+  const kiln_graph_t *graph = graph_from(&arena, kiln_buffer_text(&text));
+  assert_int_equal(graph->nodes[0].operand_count, COUNT);
+  kiln_buffer_deinit(&text);
+}
+
 static void unnamed_and_clashing_values_get_names_of_their_own(void **state) {
   (void)state;
   kiln_graph_builder_t *builder = kiln_graph_builder_create(&arena, "g");
@@ -385,6 +399,7 @@ int main(void) {
       cmocka_unit_test(nesting_is_bounded),
       cmocka_unit_test(every_truncation_is_one_clear_error),
       cmocka_unit_test(a_deep_chain_parses_and_prints),
+      cmocka_unit_test(a_graph_on_one_long_line_is_linear_work),
       cmocka_unit_test(unnamed_and_clashing_values_get_names_of_their_own),
       cmocka_unit_test(dot_output_names_every_node_and_edge),
   };
