@@ -333,7 +333,7 @@ static void a_deep_chain_parses_and_prints(void **state) {
   kiln_buffer_deinit(&text);
 }
 
-/* Counting columns from the start of the line for every token took hours here. */
+/* Columns were once counted from the start of the line for every token. */
 static void a_graph_on_one_long_line_is_linear_work(void **state) {
   (void)state;
   enum { COUNT = 200000 };

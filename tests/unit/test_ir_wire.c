@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "ir/canonical.h"
 #include "ir/plan.h"
 #include "tests/support/graphs.h"
 
@@ -368,6 +369,39 @@ static void damaged_bytes_never_crash_a_decoder(void **state) {
   damage_everywhere(encode_plan(make_plan()), true);
 }
 
+/* --- exhaustion ----------------------------------------------------------------------------------------- */
+
+/* Everything between text and key, and there and back over the wire. */
+static kiln_status_t all_stages(void *argument) {
+  kiln_arena_t *own = argument;
+  kiln_graph_list_t list;
+  const kiln_mpack_t *value;
+  const kiln_graph_t *back;
+  KILN_TRY(kiln_text_parse(own, "test", everything, strlen(everything), &list));
+  kiln_buffer_t *bytes = kiln_buffer_in_arena(own);
+  kiln_graph_encode(bytes, list.graphs[0]);
+  KILN_TRY(kiln_mpack_decode(own, bytes->data, bytes->size, &value));
+  KILN_TRY(kiln_graph_decode(own, value, &back));
+  kiln_graph_hash(own, kiln_graph_canonicalize(own, back));
+  return kiln_error(KILN_INTERNAL, "%s", text_of(own, back));
+}
+
+static void an_arena_exhausted_at_any_point_leaks_nothing(void **state) {
+  (void)state;
+  kiln_code_t code = KILN_OUT_OF_MEMORY;
+  size_t limit = 512;
+  for (; code == KILN_OUT_OF_MEMORY; limit += 512) {
+    kiln_arena_t own;
+    kiln_arena_init(&own, limit);
+    kiln_status_t status = kiln_arena_guard(&own, all_stages, &own);
+    code = kiln_status_code(status);
+    kiln_status_free(status);
+    kiln_arena_deinit(&own);
+  }
+  assert_int_equal(code, KILN_INTERNAL); /* the end was reached */
+  assert_true(limit > 10000);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_graph_comes_back_from_its_bytes),
@@ -378,6 +412,7 @@ int main(void) {
       cmocka_unit_test(guards_decide_whether_a_plan_fits),
       cmocka_unit_test(every_index_of_a_plan_is_checked),
       cmocka_unit_test(damaged_bytes_never_crash_a_decoder),
+      cmocka_unit_test(an_arena_exhausted_at_any_point_leaks_nothing),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
