@@ -146,6 +146,10 @@ typedef struct {
   size_t size_bytes;
 } kiln_cli_bytes_t;
 
+/* TOO_LARGE for a tensor above this machine's memory, which would otherwise end the process when it is
+ * filled.
+ */
+kiln_status_t kiln_cli_check_memory(const kiln_type_t *type, const int64_t *sizes);
 /* Element strides of a boundary tensor for these symbols. */
 kiln_status_t kiln_cli_strides(const kiln_type_t *type, const kiln_layout_t *layout, const int64_t *symbols,
                                int64_t strides[KILN_MAX_RANK]);

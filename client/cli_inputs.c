@@ -175,6 +175,7 @@ static kiln_status_t make_input(kiln_arena_t *arena, const kiln_graph_t *graph, 
     memcpy(made.sizes, sizes, sizeof made.sizes);
     KILN_TRY(check_shape(arena, graph, input, tensor, &made));
   } else {
+    KILN_TRY(kiln_cli_check_memory(type, sizes));
     KILN_TRY(kiln_tensor_create(arena, type->dtype, type->rank, sizes, tensor));
     kiln_cli_fill(tensor, source->fill, seed * UINT64_C(1000003) + input);
   }

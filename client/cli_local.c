@@ -149,15 +149,36 @@ static kiln_status_t read_counters(kiln_cli_t *cli, kiln_device_t *device, kiln_
   return status;
 }
 
+/* An executable goes before its device. */
+typedef struct {
+  kiln_device_t *device;
+  kiln_executable_t *executable;
+} loaded_t;
+
+static void unload(void *argument) {
+  const loaded_t *loaded = argument;
+  kiln_device_unload(loaded->device, loaded->executable);
+}
+
+static kiln_status_t load(kiln_cli_t *cli, kiln_device_t *device, const kiln_cli_compiled_t *compiled,
+                          kiln_executable_t **out_executable) {
+  loaded_t *loaded = KILN_NEW(cli->arena, loaded_t);
+  loaded->device = device;
+  KILN_TRY(kiln_device_load(device, compiled->plan, compiled->artifacts, &loaded->executable));
+  kiln_arena_defer(cli->arena, unload, loaded);
+  *out_executable = loaded->executable;
+  return NULL;
+}
+
 /* Counts the last execution only. */
 static kiln_status_t execute(kiln_cli_t *cli, kiln_device_t *device, const kiln_cli_compiled_t *compiled,
                              const kiln_graph_t *graph, const kiln_cli_values_t *values,
                              const kiln_cli_run_t *run, kiln_cli_execution_t *out) {
-  kiln_executable_t *executable; /* goes with the device */
+  kiln_executable_t *executable;
   kiln_host_span_t *inputs = KILN_NEW_ARRAY(cli->arena, kiln_host_span_t, graph->input_count);
   kiln_host_span_t *spans = KILN_NEW_ARRAY(cli->arena, kiln_host_span_t, graph->output_count);
   out->outputs = KILN_NEW_ARRAY(cli->arena, kiln_tensor_t, graph->output_count);
-  KILN_TRY(kiln_device_load(device, compiled->plan, compiled->artifacts, &executable));
+  KILN_TRY(load(cli, device, compiled, &executable));
   KILN_TRY(upload_form(cli->arena, graph, values, inputs));
   KILN_TRY(prepare_outputs(cli->arena, graph, values->symbols, out->outputs, spans));
   for (int64_t i = 0; i < run->repeat; i++) {

@@ -5,6 +5,8 @@
  */
 #include "client/cli.h"
 
+#include <unistd.h>
+
 kiln_status_t kiln_cli_strides(const kiln_type_t *type, const kiln_layout_t *layout, const int64_t *symbols,
                                int64_t strides[KILN_MAX_RANK]) {
   int64_t sizes[KILN_MAX_RANK], dense = 1;
@@ -16,6 +18,21 @@ kiln_status_t kiln_cli_strides(const kiln_type_t *type, const kiln_layout_t *lay
       return kiln_error(KILN_INVALID_ARGUMENT, "a declared stride leaves 64 bits for these symbols");
   }
   return NULL;
+}
+
+kiln_status_t kiln_cli_check_memory(const kiln_type_t *type, const int64_t *sizes) {
+  uint64_t bytes = kiln_dtype_bytes(type->dtype);
+  uint64_t physical = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+  bool overflow = false, empty = false;
+  for (uint32_t d = 0; d < type->rank; d++) {
+    empty = empty || !sizes[d];
+    overflow = __builtin_mul_overflow(bytes, (uint64_t)sizes[d], &bytes) || overflow;
+  }
+  if (empty || (!overflow && bytes <= physical)) return NULL;
+  return kiln_error(KILN_TOO_LARGE,
+                    "a tensor of this graph does not fit into the %llu MiB of this machine: "
+                    "give smaller symbols",
+                    (unsigned long long)(physical >> 20));
 }
 
 static kiln_status_t storage_create(kiln_arena_t *arena, const kiln_tensor_t *tensor, const int64_t *strides,
@@ -45,6 +62,7 @@ kiln_status_t kiln_cli_output_storage(kiln_arena_t *arena, const kiln_graph_t *g
   const kiln_type_t *type = &graph->types[graph->outputs[index]];
   KILN_TRY(kiln_type_sizes(type, symbols, sizes));
   KILN_TRY(kiln_cli_strides(type, &graph->output_layouts[index], symbols, strides));
+  KILN_TRY(kiln_cli_check_memory(type, sizes));
   KILN_TRY(kiln_tensor_create(arena, type->dtype, type->rank, sizes, out_tensor));
   return storage_create(arena, out_tensor, strides, out_storage);
 }
