@@ -288,6 +288,10 @@ static int by_number(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
+static void sort_numbers(uint32_t *numbers, size_t count) {
+  if (count) qsort(numbers, count, sizeof *numbers, by_number);
+}
+
 static int by_level(const void *a, const void *b) {
   const bucket_t *x = a, *y = b;
   if (x->level != y->level) return x->level < y->level ? -1 : 1;
@@ -341,14 +345,14 @@ static void add_stores(state_t *s, const bucket_t *bucket, const uint32_t *first
 }
 
 static kiln_group_t make_group(state_t *s, bucket_t *bucket) {
-  qsort(bucket->values, bucket->count, sizeof *bucket->values, by_number);
+  sort_numbers(bucket->values, bucket->count);
   cone_clear(&s->cone);
   for (size_t i = 0; i < bucket->count; i++) cone_add(&s->cone, bucket->values[i], UINT32_MAX, UINT32_MAX);
   kiln_arena_t *arena = s->g.arena;
   uint32_t *nodes = kiln_arena_copy(arena, s->cone.nodes, s->cone.node_count * sizeof *nodes);
   kiln_value_id_t *inputs = kiln_arena_copy(arena, s->cone.leaves, s->cone.leaf_count * sizeof *inputs);
-  qsort(nodes, s->cone.node_count, sizeof *nodes, by_number);
-  qsort(inputs, s->cone.leaf_count, sizeof *inputs, by_number);
+  sort_numbers(nodes, s->cone.node_count);
+  sort_numbers(inputs, s->cone.leaf_count);
   const kiln_family_t *family = family_of(&s->g, bucket->mask);
   return (kiln_group_t){.kind = family ? family->name : "copy",
                         .nodes = nodes,
@@ -363,7 +367,7 @@ static kiln_group_t make_group(state_t *s, bucket_t *bucket) {
 static kiln_grouping_t *make_groups(state_t *s) {
   kiln_arena_t *arena = s->g.arena;
   const kiln_graph_t *graph = s->g.graph;
-  qsort(s->buckets, s->bucket_count, sizeof *s->buckets, by_level);
+  if (s->bucket_count) qsort(s->buckets, s->bucket_count, sizeof *s->buckets, by_level);
   uint32_t *first_output = KILN_NEW_ARRAY(arena, uint32_t, graph->value_count);
   uint32_t *next_output = KILN_NEW_ARRAY(arena, uint32_t, graph->output_count);
   for (uint32_t o = graph->output_count; o-- > 0;) {
