@@ -23,8 +23,8 @@ void kiln_text_print_number(kiln_buffer_t *out, kiln_number_t number);
 /* Can it be a graph's, symbol's or value's name? Letters, digits, _ and dots; no dot first, and no digit
  * unless a value's. */
 bool kiln_text_is_name(const char *name, size_t length, bool digit_first);
-/* One dimension expression over the symbols, as "2*T*T+3*T-1" or "(T+1)*64/2". INVALID_GRAPH when it is none.
- */
+/* One dimension expression over the symbols, as "2*T*T+3*T-1" or "(T+1)*64/2". INVALID_GRAPH when it is
+ * none. */
 kiln_status_t kiln_text_parse_dim(kiln_arena_t *arena, const char *text, size_t size,
                                   const kiln_symbol_t *symbols, uint32_t symbol_count, kiln_dim_t *out);
 /* GraphViz source of the graph. */

@@ -90,8 +90,8 @@ static void skip_blanks(kiln_lexer_t *lexer) {
   }
 }
 
-/* Moves line and column on to the position. Columns count characters: UTF-8 continuation bytes do not count.
- */
+/* Moves line and column on to the position. Columns count characters: UTF-8 continuation bytes do not
+ * count. */
 static void count_to_position(kiln_lexer_t *lexer) {
   for (; lexer->counted < lexer->at; lexer->counted++) {
     char c = lexer->text[lexer->counted];
@@ -114,14 +114,13 @@ static size_t number_size(const kiln_lexer_t *lexer, bool *out_hex, bool *out_re
   for (;; size++) {
     char c = peek(lexer, size);
     bool exponent = hex ? c == 'p' || c == 'P' : c == 'e' || c == 'E';
-    bool sign = c == '-' || c == '+';
     if (exponent) {
       *out_real = true;
       char next = peek(lexer, size + 1);
       if (next == '-' || next == '+') size++;
     } else if (c == '.') {
       *out_real = true;
-    } else if (sign || !(hex ? is_hex_digit(c) : is_digit(c))) {
+    } else if (!(hex ? is_hex_digit(c) : is_digit(c))) {
       return size;
     }
   }
