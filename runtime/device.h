@@ -56,7 +56,8 @@ typedef struct {
 } kiln_host_span_t;
 
 typedef struct {
-  uint64_t upload_ns, launch_ns, download_ns; /* host time; launch includes waiting for the device */
+  uint64_t upload_ns, launch_ns, download_ns; /* host time: queueing copies in, queueing launches, then all
+                                                 the rest: waiting for the device and copying out */
   uint32_t launches;  /* kernels, memcpy and memset of this execution between the copies of operands */
   uint32_t realigned; /* operands that went through an aligned temporary */
 } kiln_execution_timings_t;
