@@ -14,7 +14,7 @@ build: setup
 
 # A real graph from text to result: what was rewritten, what it cost, what the caches saved.
 demo: build
-	@scripts/demo.sh
+	@scripts/demo.py
 
 # Everything that must hold, with gcc and with clang's sanitizers; see scripts/check.py.
 check: setup
