@@ -81,19 +81,32 @@ static kiln_status_t ask_child(const char *path, kiln_buffer_t *out_identity) {
   return NULL;
 }
 
-kiln_status_t kiln_compiler_identity_cached(const char *path, kiln_disk_cache_t *cache,
-                                            kiln_buffer_t *out_identity) {
+bool kiln_compiler_identity_find(const char *path, kiln_disk_cache_t *cache, kiln_buffer_t *out_identity) {
   kiln_buffer_t library;
   kiln_buffer_init(&library);
-  bool known = cache && describe_library(path, &library);
-  kiln_digest_t key = kiln_sha256(library.data, library.size);
-  kiln_status_t status = NULL;
-  if (!known || !kiln_disk_cache_get(cache, &key, library.data, library.size, out_identity)) {
-    status = ask_child(path, out_identity);
-    if (known && !status) {
-      kiln_disk_cache_put(cache, &key, library.data, library.size, out_identity->data, out_identity->size);
-    }
+  bool found = false;
+  if (cache && describe_library(path, &library)) {
+    kiln_digest_t key = kiln_sha256(library.data, library.size);
+    found = kiln_disk_cache_get(cache, &key, library.data, library.size, out_identity);
   }
   kiln_buffer_deinit(&library);
-  return status;
+  return found;
+}
+
+void kiln_compiler_identity_keep(const char *path, kiln_disk_cache_t *cache, const char *identity) {
+  kiln_buffer_t library;
+  kiln_buffer_init(&library);
+  if (cache && describe_library(path, &library)) {
+    kiln_digest_t key = kiln_sha256(library.data, library.size);
+    kiln_disk_cache_put(cache, &key, library.data, library.size, identity, strlen(identity));
+  }
+  kiln_buffer_deinit(&library);
+}
+
+kiln_status_t kiln_compiler_identity_cached(const char *path, kiln_disk_cache_t *cache,
+                                            kiln_buffer_t *out_identity) {
+  if (kiln_compiler_identity_find(path, cache, out_identity)) return NULL;
+  KILN_TRY(ask_child(path, out_identity));
+  kiln_compiler_identity_keep(path, cache, kiln_buffer_text(out_identity));
+  return NULL;
 }

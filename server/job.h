@@ -1,6 +1,6 @@
 /* server/job.h: what the server and a compile worker tell each other: kinds of frames and their bodies.
  *
- *   worker -> GREETING {identity, library} or an error, then the worker ends
+ *   worker -> GREETING the compiler's identity, as text; or an error, then the worker ends
  *   server -> PLAN     job_target_t, graph (wire form)       worker -> PLAN     job_plan_done_t, recipe; or
  * an error server -> KERNELS  job_target_t, [[key, entry, source]]  worker -> KERNELS  [[key, artifact or
  * nil, error or nil, ns]]

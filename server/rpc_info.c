@@ -195,7 +195,7 @@ kiln_status_t rpc_stats(request_t *request) {
     put_uint(out, "sessions", server->session_count);
     put_counters(server, out);
     put_memory_cache(server, out);
-    put_text(out, "compiler", server->workers.library ? server->workers.library : "");
+    put_text(out, "compiler", server->workers.identity ? server->workers.identity : "");
     put_processes(server, out);
     kiln_mpack_str(out, "queue");
     kiln_mpack_map(out, 2);

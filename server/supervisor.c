@@ -58,9 +58,11 @@ typedef struct {
 
 /* --- starting processes ----------------------------------------------------------------------------- */
 
-/* What a worker's environment keeps: how libraries are found, and how a test build reports. */
-static const char *const worker_environment[] = {"KILN_NVRTC",   "LD_LIBRARY_PATH", "KILN_FAULTS",
-                                                 "ASAN_OPTIONS", "UBSAN_OPTIONS",   "LANG"};
+/* What a worker's environment keeps: where libraries and the cache are, and how a test build reports. */
+static const char *const worker_environment[] = {
+    "KILN_NVRTC", "LD_LIBRARY_PATH", "CACHE_DIRECTORY", "XDG_CACHE_HOME",
+    "HOME",       "KILN_FAULTS",     "ASAN_OPTIONS",    "UBSAN_OPTIONS",
+    "LANG"};
 
 static char **environment_of(kiln_arena_t *arena, role_t role) {
   if (role != ROLE_WORKER) return environ;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "ir/wire.h"
+#include "runtime/cache.h"
 #include "server/control.h"
 #include "server/error_wire.h"
 #include "server/job.h"
@@ -23,7 +24,10 @@
 
 typedef struct {
   const config_t *config;
-  kiln_compiler_t *compiler;
+  kiln_log_t log;
+  kiln_disk_cache_t *cache;  /* for the identity only */
+  kiln_buffer_t identity;    /* of the compiler, from the cache or from itself */
+  kiln_compiler_t *compiler; /* NULL until the first job when the identity was in the cache */
   kiln_faults_t faults;
   frame_reader_t reader;
 } worker_t;
@@ -50,6 +54,22 @@ static bool reply(job_kind_t kind, uint64_t id, kiln_buffer_t *body, kiln_status
   kiln_status_free(status);
   kiln_buffer_deinit(body);
   return sent;
+}
+
+/* --- the compiler -------------------------------------------------------------------------------------- */
+
+/* Opens NVRTC, and keeps its identity where the next worker finds it without opening anything. */
+static kiln_status_t open_compiler(worker_t *worker) {
+  if (worker->compiler) return NULL;
+  KILN_TRY(kiln_compiler_create(NULL, &worker->compiler));
+  const char *identity = kiln_compiler_identity(worker->compiler);
+  kiln_log(&worker->log, KILN_LOG_INFO, NULL, "compiler: %s", kiln_compiler_library(worker->compiler));
+  if (worker->identity.size && !strcmp(worker->identity.data, identity)) return NULL;
+  kiln_compiler_identity_keep(NULL, worker->cache, identity);
+  if (worker->identity.size) /* what it greeted with is no longer so */
+    return kiln_error(KILN_UNAVAILABLE, "the compiler was replaced meanwhile; try again");
+  kiln_buffer_puts(&worker->identity, identity);
+  return NULL;
 }
 
 /* --- jobs ------------------------------------------------------------------------------------------- */
@@ -127,6 +147,7 @@ static kiln_status_t run_kernel(job_t *job, const kiln_mpack_t *kernel) {
 static kiln_status_t run_kernels(void *argument) {
   job_t *job = argument;
   const kiln_mpack_t *list;
+  KILN_TRY(open_compiler(job->worker));
   KILN_TRY(kiln_mpack_decode(job->arena, job->body, job->size, &list));
   kiln_mpack_array(job->out, kiln_mpack_count(list));
   for (size_t i = 0; i < kiln_mpack_count(list); i++) KILN_TRY(run_kernel(job, kiln_mpack_item(list, i)));
@@ -173,13 +194,10 @@ static bool serve(worker_t *worker, const frame_t *frame, const char *body) {
 static bool greet(worker_t *worker) {
   kiln_buffer_t body;
   kiln_buffer_init(&body);
-  kiln_status_t status = kiln_compiler_create(NULL, &worker->compiler);
-  if (!status) {
-    kiln_mpack_array(&body, 2);
-    kiln_mpack_str(&body, kiln_compiler_identity(worker->compiler));
-    kiln_mpack_str(&body, kiln_compiler_library(worker->compiler));
-  }
+  kiln_status_t status = NULL;
+  if (!kiln_compiler_identity_find(NULL, worker->cache, &worker->identity)) status = open_compiler(worker);
   bool usable = !status;
+  kiln_buffer_append(&body, worker->identity.data, worker->identity.size);
   return reply(JOB_GREETING, 0, &body, status) && usable;
 }
 
@@ -200,7 +218,11 @@ static void limit_memory(const config_t *config) {
 }
 
 int worker_run(const config_t *config) {
-  worker_t worker = {.config = config, .reader = {.descriptor = CONTROL_DESCRIPTOR}};
+  worker_t worker = {
+      .config = config, .log = config_log(config, "worker"), .reader = {.descriptor = CONTROL_DESCRIPTOR}};
+  kiln_disk_cache_options_t cache = {.folder = *config->cache_dir ? config->cache_dir : NULL,
+                                     .limit_bytes = config->cache_size};
+  kiln_status_free(kiln_disk_cache_open(&cache, &worker.cache)); /* without one NVRTC is asked */
   if (config->test_hooks && !kiln_faults_parse(&worker.faults, getenv("KILN_FAULTS"))) return 2;
   limit_memory(config);
   frame_t frame;
@@ -210,6 +232,8 @@ int worker_run(const config_t *config) {
     }
   }
   kiln_compiler_destroy(worker.compiler);
+  kiln_disk_cache_close(worker.cache);
+  kiln_buffer_deinit(&worker.identity);
   kiln_buffer_deinit(&worker.reader.bytes);
   return 0;
 }

@@ -100,6 +100,17 @@ static void retry_or_fail(worker_slot_t *slot, kiln_code_t code, const char *mes
   }
 }
 
+/* What waits for a compiler fails when a worker finds none: no other would. */
+static void refuse_all(server_t *server, kiln_status_t status) {
+  requests_fail(&server->workers.want_identity, status);
+  job_t *job;
+  while ((job = TAILQ_FIRST(&server->workers.queue))) {
+    workers_withdraw(server, job);
+    job->done(job, NULL, 0, 0, error_copy(status), false);
+  }
+  kiln_status_free(status);
+}
+
 static void on_end(channel_t *channel) {
   worker_slot_t *slot = channel->owner;
   server_t *server = slot->server;
@@ -108,9 +119,7 @@ static void on_end(channel_t *channel) {
   end_slot(slot);
   retry_or_fail(slot, KILN_COMPILE_FAILED, "the compiler's process died on this graph, twice");
   if (greeting) {
-    kiln_status_t status = kiln_error(KILN_UNAVAILABLE, "the compiler's process died while it started");
-    requests_fail(&server->workers.want_identity, status);
-    kiln_status_free(status);
+    refuse_all(slot->server, kiln_error(KILN_UNAVAILABLE, "the compiler's process died while it started"));
   }
 }
 
@@ -161,52 +170,35 @@ static void fail_jobs(worker_slot_t *slot, kiln_status_t status) {
 
 /* --- greetings -------------------------------------------------------------------------------------- */
 
-static void adopt_identity(worker_slot_t *slot, const char *identity, size_t identity_size,
-                           const char *library, size_t library_size) {
+static bool adopt_identity(worker_slot_t *slot, const char *identity, size_t size) {
   workers_t *workers = &slot->server->workers;
-  bool same = workers->identity && strlen(workers->identity) == identity_size &&
-              !memcmp(workers->identity, identity, identity_size);
-  if (!same) {
+  if (!workers->identity || strlen(workers->identity) != size ||
+      memcmp(workers->identity, identity, size) != 0) {
+    char *copy = strndup(identity, size);
+    if (!copy) return false;
     free(workers->identity);
-    free(workers->library);
-    workers->identity = strndup(identity, identity_size);
-    workers->library = strndup(library, library_size);
+    workers->identity = copy;
     workers->compiler++;
-    kiln_log(&slot->server->log, KILN_LOG_INFO, NULL, "compiler: %s",
-             workers->library ? workers->library : "");
   }
   slot->compiler = workers->compiler;
+  return true;
 }
 
 static void greeted(worker_slot_t *slot, const frame_t *frame, const char *body) {
   server_t *server = slot->server;
-  const char *identity, *library;
-  size_t identity_size, library_size;
-  kiln_arena_t arena;
-  kiln_arena_init(&arena, 0);
-  const kiln_mpack_t *pair = NULL;
-  kiln_status_t status = frame->flags & JOB_ERROR ? error_decode(body, frame->size)
-                                                  : kiln_mpack_decode(&arena, body, frame->size, &pair);
-  if (!status && kiln_mpack_count(pair) == 2 &&
-      kiln_mpack_get_str(kiln_mpack_item(pair, 0), &identity, &identity_size) &&
-      kiln_mpack_get_str(kiln_mpack_item(pair, 1), &library, &library_size)) {
-    adopt_identity(slot, identity, identity_size, library, library_size);
-    slot->state = WORKER_IDLE;
-    requests_resume(&server->workers.want_identity);
-    dispatch(server);
-  } else {
-    if (!status) status = kiln_error(KILN_INTERNAL, "a compile worker sent no greeting");
+  kiln_status_t status = frame->flags & JOB_ERROR ? error_decode(body, frame->size) : NULL;
+  if (!status && !adopt_identity(slot, body, frame->size))
+    status =
+        kiln_error_detail(kiln_error(KILN_OUT_OF_MEMORY, "no memory for a compile worker"), "where", "host");
+  if (status) {
     kiln_log(&server->log, KILN_LOG_ERROR, NULL, "no compiler: %s", kiln_status_message(status));
     end_slot(slot);
-    requests_fail(&server->workers.want_identity, status);
-    job_t *job;
-    while ((job = TAILQ_FIRST(&server->workers.queue))) { /* what no other worker will take either */
-      workers_withdraw(server, job);
-      job->done(job, NULL, 0, 0, error_copy(status), false);
-    }
-    kiln_status_free(status);
+    refuse_all(server, status);
+    return;
   }
-  kiln_arena_deinit(&arena);
+  slot->state = WORKER_IDLE;
+  requests_resume(&server->workers.want_identity);
+  dispatch(server);
 }
 
 static void on_frame(channel_t *channel, const frame_t *frame, const char *body) {
@@ -245,9 +237,7 @@ void workers_started(server_t *server, uint32_t index, int descriptor) {
     return;
   }
   slot->state = WORKER_ABSENT;
-  kiln_status_t status = kiln_error(KILN_UNAVAILABLE, "no compile worker could be started");
-  requests_fail(&server->workers.want_identity, status);
-  kiln_status_free(status);
+  refuse_all(server, kiln_error(KILN_UNAVAILABLE, "no compile worker could be started"));
 }
 
 /* --- the queue -------------------------------------------------------------------------------------- */
@@ -386,9 +376,7 @@ static void check_deadline(worker_slot_t *slot) {
   end_slot(slot);
   retry_or_fail(slot, KILN_COMPILE_TIMEOUT, "the compile took too long");
   if (greeting) {
-    kiln_status_t status = kiln_error(KILN_UNAVAILABLE, "the compiler took too long to start");
-    requests_fail(&slot->server->workers.want_identity, status);
-    kiln_status_free(status);
+    refuse_all(slot->server, kiln_error(KILN_UNAVAILABLE, "the compiler took too long to start"));
   }
 }
 
@@ -433,6 +421,5 @@ void workers_deinit(server_t *server) {
     slot->state = WORKER_ENDING;
   }
   free(workers->identity);
-  free(workers->library);
-  workers->identity = workers->library = NULL;
+  workers->identity = NULL;
 }

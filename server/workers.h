@@ -64,8 +64,7 @@ typedef struct {
   uint32_t count;
   struct job_list queue;
   size_t queue_length;
-  char *identity; /* of the compiler; NULL until a worker has greeted */
-  char *library;
+  char *identity;    /* of the compiler; NULL until a worker has greeted */
   uint64_t compiler; /* how many different identities were seen */
   request_list_t want_identity;
 } workers_t;
