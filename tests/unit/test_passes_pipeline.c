@@ -1,0 +1,134 @@
+/* tests/unit/test_passes_pipeline.c: the composition of passes, codegen and plans, and the keys under which
+ * results are stored. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ir/canonical.h"
+#include "server/pipeline.h"
+#include "tests/support/equivalence.h"
+
+static const char rope[] =
+    "graph rope[T=4096](%q: bf16[1,32,T,128] strides [T*4096,128,4096,1], %fr: f32[1,T,64]) {"
+    " %e = cat(%fr, %fr) {dim=-1} %c = cos(%e) %ch = cast(%c) {dtype=bf16}"
+    " %cf = cast(%ch) {dtype=f32} %qf = cast(%q) {dtype=f32} %p = mul(%qf, %cf)"
+    " %y = cast(%p) {dtype=bf16} return %y align 256 }";
+
+static int set_up(void **state) {
+  *state = calloc(1, sizeof(kiln_arena_t));
+  return *state ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+  kiln_arena_deinit(*state);
+  free(*state);
+  return 0;
+}
+
+static kiln_target_t h200(void) {
+  kiln_target_t target;
+  assert_null(kiln_target_parse("sm_90", &target));
+  return target;
+}
+
+static const kiln_symbol_class_t any_symbols = {.multiple = {1, 1, 1, 1, 1, 1, 1, 1}};
+
+static void plan_holds_boundary_tensors_slots_and_launches(void **state) {
+  kiln_arena_t *arena = *state;
+  kiln_target_t target = h200();
+  kiln_options_t options = {0};
+  kiln_pipeline_t pipeline;
+  kiln_status_t status = kiln_pipeline_generate(arena, kiln_test_graph(arena, rope), &target, &options,
+                                                &any_symbols, NULL, &pipeline);
+  if (status) fail_msg("%s", kiln_status_message(status));
+  kiln_digest_t keys[2] = {kiln_sha256("a", 1), kiln_sha256("b", 1)};
+  const kiln_plan_t *plan = kiln_pipeline_plan(arena, &pipeline, keys);
+  assert_int_equal(plan->symbol_count, 1);
+  assert_int_equal(plan->launch_count, 2);
+  assert_true(kiln_digest_equal(&plan->launches[1].kernel, &keys[1]));
+  assert_int_equal(plan->input_count, 2);
+  assert_true(kiln_dim_is(plan->inputs[0].strides[2], 4096));
+  assert_true(kiln_dim_is(plan->inputs[1].strides[1], 64)); /* dense, spelled out */
+  assert_int_equal(plan->outputs[0].align_bytes, 256);
+  assert_int_equal(plan->slot_count, 1);
+  int64_t bytes, tokens = 10;
+  assert_true(kiln_dim_eval(plan->slots[0].bytes[0], &tokens, &bytes));
+  assert_int_equal(bytes, 10 * 64 * 2); /* the table: bf16, one half */
+}
+
+static void errors_say_what_was_being_done(void **state) {
+  kiln_arena_t *arena = *state;
+  kiln_target_t target = h200();
+  kiln_options_t options = {0};
+  kiln_pipeline_t pipeline;
+  kiln_pass_run_t run = {.list = "frobnicate"};
+  kiln_status_t status =
+      kiln_pipeline_optimize(arena, kiln_test_graph(arena, rope), &target, &options, &run, &pipeline);
+  assert_int_equal(kiln_status_code(status), KILN_INVALID_ARGUMENT);
+  assert_non_null(strstr(kiln_status_message(status), "while optimizing graph 'rope'"));
+  kiln_status_free(status);
+}
+
+static kiln_digest_t key_of(kiln_arena_t *arena, const char *text, const kiln_target_t *target,
+                            kiln_options_t options, kiln_symbol_class_t symbol_class, const char *identity) {
+  return kiln_pipeline_plan_key(arena, kiln_test_graph(arena, text), target, &options, &symbol_class,
+                                identity);
+}
+
+static void plan_key_depends_on_everything_but_names_and_order(void **state) {
+  kiln_arena_t *arena = *state;
+  const char *text =
+      "graph g[T](%x: f32[T], %y: f32[T]) { %a = sin(%x) %b = cos(%y) %c = add(%a, %b) return %c }";
+  const char *other_names =
+      "graph h[N](%p: f32[N], %q: f32[N]) { %b = cos(%q) %a = sin(%p) %s = add(%a, %b) return %s }";
+  const char *other_graph =
+      "graph g[T](%x: f32[T], %y: f32[T]) { %a = sin(%x) %b = sin(%y) %c = add(%a, %b) return %c }";
+  kiln_target_t target = h200(), fewer_sms = h200();
+  fewer_sms.sm_count--;
+  kiln_options_t options = {0}, unfused = {.unfused = true};
+  kiln_symbol_class_t multiple = any_symbols, wide = any_symbols, unused = any_symbols;
+  multiple.multiple[0] = 16;
+  unused.multiple[1] = 16; /* of a symbol that the graph has not */
+  wide.wide = true;
+  kiln_digest_t key = key_of(arena, text, &target, options, any_symbols, "nvrtc 12.4");
+  kiln_digest_t same[] = {key_of(arena, other_names, &target, options, any_symbols, "nvrtc 12.4"),
+                          key_of(arena, text, &target, options, unused, "nvrtc 12.4")};
+  kiln_digest_t different[] = {key_of(arena, other_graph, &target, options, any_symbols, "nvrtc 12.4"),
+                               key_of(arena, text, &fewer_sms, options, any_symbols, "nvrtc 12.4"),
+                               key_of(arena, text, &target, unfused, any_symbols, "nvrtc 12.4"),
+                               key_of(arena, text, &target, options, multiple, "nvrtc 12.4"),
+                               key_of(arena, text, &target, options, wide, "nvrtc 12.4"),
+                               key_of(arena, text, &target, options, any_symbols, "nvrtc 13.0")};
+  for (size_t i = 0; i < sizeof same / sizeof *same; i++) assert_true(kiln_digest_equal(&key, &same[i]));
+  for (size_t i = 0; i < sizeof different / sizeof *different; i++) {
+    assert_false(kiln_digest_equal(&key, &different[i]));
+  }
+}
+
+static void kernel_key_depends_on_source_target_and_compiler(void **state) {
+  (void)state;
+  kiln_target_t target = h200(), older;
+  assert_null(kiln_target_parse("sm_80", &older));
+  kiln_digest_t key = kiln_pipeline_kernel_key("source", &target, "nvrtc 12.4");
+  kiln_digest_t same = kiln_pipeline_kernel_key("source", &target, "nvrtc 12.4");
+  kiln_digest_t different[] = {kiln_pipeline_kernel_key("source ", &target, "nvrtc 12.4"),
+                               kiln_pipeline_kernel_key("source", &older, "nvrtc 12.4"),
+                               kiln_pipeline_kernel_key("source", &target, "nvrtc 13.0")};
+  assert_true(kiln_digest_equal(&key, &same));
+  for (size_t i = 0; i < 3; i++) assert_false(kiln_digest_equal(&key, &different[i]));
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(plan_holds_boundary_tensors_slots_and_launches),
+      TEST(errors_say_what_was_being_done),
+      TEST(plan_key_depends_on_everything_but_names_and_order),
+      TEST(kernel_key_depends_on_source_target_and_compiler),
+  };
+  return cmocka_run_group_tests_name("passes: pipeline", tests, NULL, NULL);
+}
