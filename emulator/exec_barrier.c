@@ -47,10 +47,11 @@ static void open_barrier(emu_block_t *block, uint32_t id) {
     }
   }
   block->barriers[id] = (emu_barrier_t){0};
+  block->barriers_busy &= ~(1u << id);
 }
 
 void emu_barriers_recheck(emu_block_t *block) {
-  for (uint32_t id = 0; id < 16; id++) {
+  EMU_EACH_LANE(id, block->barriers_busy) {
     const emu_barrier_t *barrier = &block->barriers[id];
     uint32_t expected = barrier->expected ? barrier->expected : block->live_threads;
     if (barrier->arrived && barrier->arrived >= expected) open_barrier(block, id);
@@ -79,6 +80,7 @@ const emu_inst_t *emu_exec_barrier(emu_warp_t *w, const emu_inst_t *i) {
   barrier->expected = count;
   barrier->arrived += arrivals(w, i->width);
   barrier->warps |= 1u << w->index;
+  block->barriers_busy |= 1u << id;
   if (i->kind >= RED_POPC) {
     uint32_t p = *emu_u32(w, i->arg[3]);
     barrier->holding += (uint32_t)__builtin_popcount((i->mode ? ~p : p) & w->mask);

@@ -98,25 +98,38 @@ static void lane_addresses(emu_warp_t *w, const emu_inst_t *i, uint32_t operand,
   }
 }
 
-/* (2) Pointers for the active lanes; NULL after a fault. */
-static bool lane_pointers(emu_warp_t *w, const emu_inst_t *i, emu_request_t *r) {
-  uint32_t bytes = i->bytes * i->vector;
-  uint64_t low = UINT64_MAX, high = 0, misaligned = 0;
-  r->space = i->space;
-  EMU_EACH_LANE(lane, w->mask) {
+/* How the addresses of a full warp follow each other, where that makes things quick. */
+static emu_pattern_t classify(const uint64_t *addresses, uint32_t mask, uint32_t bytes) {
+  uint64_t unlike_row = 0, unlike_first = 0;
+  if (mask != ~0u) return EMU_PATTERN_ANY;
+  for (uint32_t lane = 0; lane < 32; lane++) {
+    unlike_row |= addresses[lane] ^ (addresses[0] + lane * bytes);
+    unlike_first |= addresses[lane] ^ addresses[0];
+  }
+  return !unlike_row ? EMU_PATTERN_ROW : !unlike_first ? EMU_PATTERN_SAME : EMU_PATTERN_ANY;
+}
+
+/* Lowest and highest address, and in *misaligned all bits that any of them has. */
+static void bounds(const emu_request_t *r, uint32_t mask, uint64_t *low, uint64_t *high,
+                   uint64_t *misaligned) {
+  *low = *misaligned = r->addresses[__builtin_ctz(mask)];
+  *high = *low;
+  if (r->pattern == EMU_PATTERN_SAME) return;
+  if (r->pattern == EMU_PATTERN_ROW) {
+    *high = r->addresses[31];
+    return;
+  }
+  EMU_EACH_LANE(lane, mask) {
     uint64_t address = r->addresses[lane];
-    misaligned |= address;
-    low = address < low ? address : low;
-    high = address > high ? address : high;
+    *misaligned |= address;
+    *low = address < *low ? address : *low;
+    *high = address > *high ? address : *high;
   }
-  bool global = i->space == EMU_SPACE_GLOBAL || (i->space == EMU_SPACE_GENERIC && high < EMU_SHARED_WINDOW);
-  r->range = NULL;
-  if (global && !(misaligned & (bytes - 1)) && (r->range = range_of(w, i, low, high - low + bytes))) {
-    r->space = EMU_SPACE_GLOBAL;
-    for (uint32_t lane = 0; lane < 32; lane++)
-      r->pointers[lane] = (unsigned char *)(uintptr_t)r->addresses[lane];
-    return true;
-  }
+}
+
+/* (2), lane by lane, with faults. */
+static bool resolve_lanes(emu_warp_t *w, const emu_inst_t *i, emu_request_t *r) {
+  uint32_t bytes = i->bytes * i->vector;
   EMU_EACH_LANE(lane, w->mask) {
     emu_space_t space = i->space;
     r->pointers[lane] = emu_lane_memory(w, i, lane, r->addresses[lane], bytes, &space);
@@ -130,73 +143,37 @@ static bool lane_pointers(emu_warp_t *w, const emu_inst_t *i, emu_request_t *r) 
   return true;
 }
 
-/* (3) Sectors of a request, distinct within it: lanes next to each other usually share or follow each
- * other's. */
-static void count_global(emu_warp_t *w, const emu_inst_t *i, const emu_request_t *r) {
-  uint32_t bytes = i->bytes * i->vector, count = 0;
-  uint64_t seen[32];
-  EMU_EACH_LANE(lane, w->mask) {
-    uint64_t sector = r->addresses[lane] / EMU_SECTOR_BYTES;
-    uint32_t n = count;
-    while (n && seen[n - 1] != sector) n--;
-    if (n) continue;
-    seen[count++] = sector;
-    emu_sectors_add(&w->block->sectors, r->addresses[lane], bytes, r->access != EMU_ACCESS_READ);
-  }
-  kiln_emu_counters_t *counters = &w->worker->counters;
-  *(r->access ? &counters->global_store_requests : &counters->global_load_requests) += 1;
-  *(r->access ? &counters->global_store_sectors : &counters->global_load_sectors) += count;
-}
-
-/* Passes over the 32 banks of 4 bytes: lanes conflict when they want different words of one bank. Accesses of
- * 8 and 16 bytes go in 2 and 4 parts of lanes. */
-static uint32_t wavefronts(const emu_request_t *r, uint32_t mask, uint32_t bytes) {
-  uint32_t parts = bytes <= 4 ? 1 : bytes / 4, total = 0;
-  for (uint32_t part = 0; part < parts; part++) {
-    uint32_t lanes_per_part = 32 / parts;
-    uint32_t lanes = mask & (parts == 1 ? ~0u : ((1u << lanes_per_part) - 1) << (part * lanes_per_part));
-    uint64_t words[32][32];
-    uint8_t used[32] = {0}, most = 0;
-    EMU_EACH_LANE(lane, lanes) {
-      for (uint32_t word = 0; word < (bytes + 3) / 4; word++) {
-        uint64_t wanted = r->addresses[lane] / 4 + word;
-        uint32_t bank = wanted % 32, n = 0;
-        while (n < used[bank] && words[bank][n] != wanted) n++;
-        if (n == used[bank]) words[bank][used[bank]++] = wanted;
-        if (used[bank] > most) most = used[bank];
-      }
-    }
-    total += most;
-  }
-  return total;
-}
-
-static void count_request(emu_warp_t *w, const emu_inst_t *i, const emu_request_t *r) {
-  kiln_emu_counters_t *counters = &w->worker->counters;
+/* (2) Pointers for the active lanes; false after a fault. */
+static bool resolve(emu_warp_t *w, const emu_inst_t *i, emu_request_t *r) {
   uint32_t bytes = i->bytes * i->vector;
-  switch (r->space) {
-  case EMU_SPACE_GLOBAL:
-    count_global(w, i, r);
-    break;
-  case EMU_SPACE_SHARED:
-    *(r->access ? &counters->shared_store_requests : &counters->shared_load_requests) += 1;
-    counters->shared_wavefronts += wavefronts(r, w->mask, bytes);
-    break;
-  case EMU_SPACE_LOCAL:
-    *(r->access ? &counters->local_store_requests : &counters->local_load_requests) += 1;
-    counters->local_bytes += bytes * (uint64_t)__builtin_popcount(w->mask);
-    break;
-  default:
-    break;
+  uint64_t low, high, misaligned, base = 0;
+  r->pattern = classify(r->addresses, w->mask, bytes);
+  bounds(r, w->mask, &low, &high, &misaligned);
+  r->range = NULL;
+  r->space = i->space;
+  bool aligned = !(misaligned & (bytes - 1));
+  if (i->space == EMU_SPACE_GLOBAL || (i->space == EMU_SPACE_GENERIC && high < EMU_SHARED_WINDOW)) {
+    if (!aligned || !(r->range = range_of(w, i, low, high - low + bytes))) return resolve_lanes(w, i, r);
+    r->space = EMU_SPACE_GLOBAL;
+  } else if (i->space == EMU_SPACE_SHARED) {
+    uint64_t limit = w->block->launch->kernel->shared_bytes + w->block->launch->dynamic_shared_bytes;
+    if (!aligned || bytes > limit || high > limit - bytes) return resolve_lanes(w, i, r);
+    base = (uint64_t)(uintptr_t)w->block->shared;
+  } else {
+    r->pattern = EMU_PATTERN_ANY; /* each lane has memory of its own */
+    return resolve_lanes(w, i, r);
   }
+  for (uint32_t lane = 0; lane < 32; lane++)
+    r->pointers[lane] = (unsigned char *)(uintptr_t)(base + r->addresses[lane]);
+  return true;
 }
 
 bool emu_request(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, emu_access_t access,
                  emu_request_t *r) {
   r->access = access;
   lane_addresses(w, i, operand, r->addresses);
-  if (!lane_pointers(w, i, r)) return false;
-  if (w->block->launch->counting) count_request(w, i, r);
+  if (!resolve(w, i, r)) return false;
+  if (w->block->launch->counting) emu_count_request(w, i, r); /* (3) */
   if (w->block->launch->checks) emu_check_access(w, i, r);
   return true;
 }
@@ -236,43 +213,70 @@ static inline void store_element(unsigned char *p, uint32_t bytes, uint64_t valu
   }
 }
 
+/* One element of every active lane into, or out of, a frame vector. */
+static void load_lanes(const emu_inst_t *i, const emu_request_t *r, uint32_t mask, uint32_t n, void *to) {
+  uint32_t *narrow = to, at = n * i->bytes;
+  uint64_t *wide = to;
+  if (i->bytes == 8)
+    EMU_EACH_LANE(lane, mask) wide[lane] = load_element(r->pointers[lane] + at, 8, false);
+  else if (i->bytes == 4)
+    EMU_EACH_LANE(lane, mask) narrow[lane] = (uint32_t)load_element(r->pointers[lane] + at, 4, false);
+  else
+    EMU_EACH_LANE(lane, mask)
+    narrow[lane] = (uint32_t)load_element(r->pointers[lane] + at, i->bytes, i->is_signed);
+}
+static void store_lanes(const emu_inst_t *i, const emu_request_t *r, uint32_t mask, uint32_t n,
+                        const void *from) {
+  const uint32_t *narrow = from;
+  const uint64_t *wide = from;
+  uint32_t at = n * i->bytes;
+  if (i->bytes == 8)
+    EMU_EACH_LANE(lane, mask) store_element(r->pointers[lane] + at, 8, wide[lane]);
+  else if (i->bytes == 4)
+    EMU_EACH_LANE(lane, mask) store_element(r->pointers[lane] + at, 4, narrow[lane]);
+  else
+    EMU_EACH_LANE(lane, mask) store_element(r->pointers[lane] + at, i->bytes, narrow[lane]);
+}
+
+/* Rows of whole lanes are plain copies, unless others may be waiting for them. */
+static bool is_row(const emu_inst_t *i, const emu_request_t *r) {
+  return r->pattern == EMU_PATTERN_ROW && i->vector == 1 && i->bytes >= 4 && !i->strong;
+}
+
 /* args: results, address. bytes, vector: of the elements; width: of the address. Elements go to lanes of 4
  * bytes, or of 8 where they have 8; signed ones are extended. */
 const emu_inst_t *emu_exec_load(emu_warp_t *w, const emu_inst_t *i) {
   emu_request_t r;
-  const uint32_t *args = i->args ? i->args : i->arg;
+  const uint32_t *args = i->args;
   if (i->strong) {
     atomic_store_explicit(&w->block->launch->waits, true, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
   }
   if (!emu_request(w, i, args[i->vector], EMU_ACCESS_READ, &r)) return NULL;
-  for (uint32_t n = 0; n < i->vector; n++) {
-    if (i->bytes == 8) {
-      uint64_t *d = emu_u64(w, args[n]);
-      EMU_EACH_LANE(lane, w->mask) d[lane] = load_element(r.pointers[lane] + 8 * n, 8, false);
-    } else if (i->bytes == 4) {
-      uint32_t *d = emu_u32(w, args[n]);
-      EMU_EACH_LANE(lane, w->mask) d[lane] = (uint32_t)load_element(r.pointers[lane] + 4 * n, 4, false);
-    } else {
-      uint32_t *d = emu_u32(w, args[n]);
-      EMU_EACH_LANE(lane, w->mask)
-      d[lane] = (uint32_t)load_element(r.pointers[lane] + i->bytes * n, i->bytes, i->is_signed);
-    }
-  }
+  if (is_row(i, &r))
+    memcpy(w->frame + args[0], r.pointers[0], 32u * i->bytes);
+  else
+    for (uint32_t n = 0; n < i->vector; n++) load_lanes(i, &r, w->mask, n, w->frame + args[n]);
   return i + 1;
 }
 
 /* args: results. A kernel's parameters are the same for all threads. offset: into the parameters, checked at
  * decoding. */
 const emu_inst_t *emu_exec_load_param(emu_warp_t *w, const emu_inst_t *i) {
-  const uint32_t *args = i->args ? i->args : i->arg;
+  const uint32_t *args = i->args;
+  bool all = w->mask == ~0u;
   for (uint32_t n = 0; n < i->vector; n++) {
     uint64_t value =
         load_element(w->block->launch->params + i->offset + n * i->bytes, i->bytes, i->is_signed);
-    if (i->bytes == 8)
-      EMU_EACH_LANE(lane, w->mask) emu_u64(w, args[n])[lane] = value;
-    else
-      EMU_EACH_LANE(lane, w->mask) emu_u32(w, args[n])[lane] = (uint32_t)value;
+    uint64_t *wide = emu_u64(w, args[n]);
+    uint32_t *narrow = emu_u32(w, args[n]);
+    if (i->bytes == 8) {
+      for (uint32_t lane = 0; lane < 32; lane++)
+        if (all || w->mask >> lane & 1) wide[lane] = value;
+    } else {
+      for (uint32_t lane = 0; lane < 32; lane++)
+        if (all || w->mask >> lane & 1) narrow[lane] = (uint32_t)value;
+    }
   }
   return i + 1;
 }
@@ -280,17 +284,12 @@ const emu_inst_t *emu_exec_load_param(emu_warp_t *w, const emu_inst_t *i) {
 /* args: address, values. */
 const emu_inst_t *emu_exec_store(emu_warp_t *w, const emu_inst_t *i) {
   emu_request_t r;
-  const uint32_t *args = i->args ? i->args : i->arg;
+  const uint32_t *args = i->args;
   if (!emu_request(w, i, args[0], EMU_ACCESS_WRITE, &r)) return NULL;
-  for (uint32_t n = 0; n < i->vector; n++) {
-    if (i->bytes == 8) {
-      const uint64_t *a = emu_u64(w, args[n + 1]);
-      EMU_EACH_LANE(lane, w->mask) store_element(r.pointers[lane] + 8 * n, 8, a[lane]);
-    } else {
-      const uint32_t *a = emu_u32(w, args[n + 1]);
-      EMU_EACH_LANE(lane, w->mask) store_element(r.pointers[lane] + i->bytes * n, i->bytes, a[lane]);
-    }
-  }
+  if (is_row(i, &r))
+    memcpy(r.pointers[0], w->frame + args[1], 32u * i->bytes);
+  else
+    for (uint32_t n = 0; n < i->vector; n++) store_lanes(i, &r, w->mask, n, w->frame + args[n + 1]);
   if (i->strong) atomic_thread_fence(memory_order_seq_cst);
   return i + 1;
 }

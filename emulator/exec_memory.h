@@ -7,6 +7,13 @@
 
 typedef enum { EMU_ACCESS_READ, EMU_ACCESS_WRITE, EMU_ACCESS_ATOMIC } emu_access_t;
 
+/* How the addresses of a request lie. */
+typedef enum {
+  EMU_PATTERN_ANY,
+  EMU_PATTERN_ROW,  /* all 32 lanes, one element behind the other */
+  EMU_PATTERN_SAME, /* all 32 lanes at one address */
+} emu_pattern_t;
+
 typedef struct {
   uint64_t addresses[32];
   unsigned char *pointers[32]; /* of the active lanes */
@@ -14,12 +21,15 @@ typedef struct {
       *range; /* that all lanes' addresses lie in; NULL when it is not global memory, or several */
   emu_space_t space;
   emu_access_t access;
+  emu_pattern_t pattern;
 } emu_request_t;
 
 /* Resolves, checks and counts the access of i->bytes * i->vector bytes per lane at the addresses in the frame
  * vector `operand` (i->width bytes each) plus i->offset; false after a fault. */
 bool emu_request(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, emu_access_t access,
                  emu_request_t *out_request);
+
+void emu_count_request(emu_warp_t *w, const emu_inst_t *i, const emu_request_t *r);
 
 /* Where one lane's bytes are, or NULL when the access is out of bounds or misaligned; a generic *space is
  * resolved. */

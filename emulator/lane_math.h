@@ -39,6 +39,14 @@ static inline uint64_t bits_of_f64(double value) {
 }
 static inline uint32_t canonical_f32(float x) { return x != x ? 0x7fffffffu : bits_of_f32(x); }
 
+/* .ftz: a denormal becomes zero, with its sign. */
+static inline uint32_t flush_bits(uint32_t bits) { return bits & 0x7f800000u ? bits : bits & 0x80000000u; }
+static inline float flush(float x) { return f32_of_bits(flush_bits(bits_of_f32(x))); }
+static inline double flush_f64(double x) {
+  uint64_t bits = bits_of_f64(x);
+  return f64_of_bits(bits & 0x7ffull << 52 ? bits : bits & 1ull << 63);
+}
+
 /* Exact. The exponent is moved by a multiplication, which also normalizes denormals; an all-ones exponent is
  * put back. */
 static inline float f32_of_f16(uint32_t half) {

@@ -149,9 +149,10 @@ static void fill_specials(const emu_block_t *block, uint32_t warp, unsigned char
   for (uint32_t special = 0; special < EMU_SPECIAL_COUNT; special++) {
     uint32_t offset = kernel->special_offset[special];
     if (!offset || (!all && !varies(special))) continue;
-    uint32_t *lanes = (uint32_t *)(frame + offset);
+    uint32_t *lanes = (uint32_t *)(frame + offset),
+             first = special_value(block->launch, block, special, warp, 0);
     for (uint32_t lane = 0; lane < 32; lane++)
-      lanes[lane] = special_value(block->launch, block, special, warp, lane);
+      lanes[lane] = varies(special) ? first : special_value(block->launch, block, special, warp, lane);
   }
 }
 
@@ -248,6 +249,7 @@ static emu_block_t *start_block(emu_worker_t *worker) {
   block->next_warp = 0;
   block->instructions = 0;
   memset(block->barriers, 0, sizeof block->barriers);
+  block->barriers_busy = 0;
   memset(block->shared, 0, (size_t)launch->kernel->shared_bytes + launch->dynamic_shared_bytes);
   if (block->shadow) emu_shadow_restart(block->shadow);
   for (uint32_t n = 0; n < block->warp_count; n++) start_warp(block, n, worker);

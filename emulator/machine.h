@@ -80,6 +80,7 @@ struct emu_block {
   emu_shadow_t *shadow; /* of shared memory, for the checkers; NULL when they are off */
   uint64_t instructions;
   emu_barrier_t barriers[16];
+  uint32_t barriers_busy; /* a bit for each at which threads have arrived */
   emu_sector_set_t sectors;
   emu_block_t *next; /* in its worker's list */
 };

@@ -184,6 +184,19 @@ static const emu_lane_op_t *find_op(const emu_statement_t *s, const char *last) 
   return length < sizeof key ? emu_lane_op_find(key) : NULL;
 }
 
+/* A row that flushes by itself; then the flag is taken off the modes. */
+static const emu_lane_op_t *find_flushing_op(const emu_statement_t *original, modes_t *modes,
+                                             emu_type_t type) {
+  if (!modes->flush) return NULL;
+  emu_statement_t plain = *original;
+  take_modes(&plain);
+  memmove(&plain.parts[plain.part_count], &plain.parts[plain.part_count - 1], sizeof plain.parts[0]);
+  plain.parts[plain.part_count++ - 1] = "ftz";
+  const emu_lane_op_t *op = find_op(&plain, type.name);
+  if (op) modes->flush = false;
+  return op;
+}
+
 static const char *bits_name(emu_type_t type) {
   return type.bytes == 8 ? "b64" : type.bytes == 4 ? "b32" : type.bytes == 2 ? "b16" : "b8";
 }
@@ -242,10 +255,10 @@ static void decode_lanes(emu_builder_t *b, emu_statement_t *s) {
   emu_statement_t original = *s;
   modes_t modes = {0};
   if (!integer_saturation) modes = take_modes(s);
-  const emu_lane_op_t *op = find_op(s, type.name);
+  const emu_lane_op_t *op = find_flushing_op(&original, &modes, type);
+  if (!op) op = find_op(s, type.name);
   if (!op) op = find_op(s, bits_name(type));
-  if (!op || modes.integral || (modes.flush && is_half(type) && op->class != EMU_CLASS_SPECIAL))
-    emu_unknown(b, &original);
+  if (!op || modes.integral || (modes.flush && is_half(type))) emu_unknown(b, &original);
   bool carry = uses_carry(s);
   uint32_t sources = op->args - 1u - carry;
   emu_operands(b, &original, sources + 1, sources + 1);
@@ -258,8 +271,6 @@ static void decode_lanes(emu_builder_t *b, emu_statement_t *s) {
   }
   emu_result_t result = emu_result(b, s, &s->operands[0], result_type(s, type));
   inst.arg[0] = result.offset;
-  if (op->class == EMU_CLASS_SPECIAL && is_half(type))
-    modes.flush = false; /* their results are never denormal inputs */
   put_moded(b, s, inst, modes, type);
   emu_written(b, s, &result);
 }

@@ -1,4 +1,5 @@
 /* emulator/ptx_decode_memory.c: decodes loads, stores and address conversions; see ptx_decode.h. */
+#include "emulator/lanes.h"
 #include "emulator/ptx_decode.h"
 
 #include <string.h>
@@ -144,6 +145,8 @@ static void decode_cvta(emu_builder_t *b, emu_statement_t *s) {
   inst.arg[1] = emu_source(b, s, &s->operands[1], 8);
   emu_result_t result = emu_result(b, s, &s->operands[0], type);
   inst.arg[0] = result.offset;
+  if (inst.space == EMU_SPACE_GLOBAL)
+    inst.fn = emu_lane_op_find("mov.b64")->fn; /* global addresses are generic */
   emu_put(b, s, inst);
   emu_written(b, s, &result);
 }

@@ -86,9 +86,13 @@ static void release_warp_syncs(emu_warp_t *w) {
   w->ready |= released;
 }
 
+/* The lowest program counter of `lanes`. */
 static uint32_t lowest_pc(const emu_warp_t *w, uint32_t lanes) {
   uint32_t lowest = EMU_NEVER;
-  EMU_EACH_LANE(lane, lanes) if (w->pc[lane] < lowest) lowest = w->pc[lane];
+  for (uint32_t lane = 0; lane < 32; lane++) {
+    uint32_t pc = lanes >> lane & 1 ? w->pc[lane] : EMU_NEVER;
+    lowest = pc < lowest ? pc : lowest;
+  }
   return lowest;
 }
 
@@ -103,15 +107,15 @@ const emu_inst_t *emu_reschedule(emu_warp_t *w) {
   if (w->at_warp_sync) release_warp_syncs(w);
   w->group = w->mask = 0;
   if (!w->ready) return NULL;
-  uint32_t candidates = w->ready;
+  uint32_t candidates = w->ready, group = 0;
   if (w->yields >= EMU_YIELD_AFTER) {
     candidates = w->ready & ~w->served;
     if (!candidates) candidates = w->ready, w->served = 0;
     w->yields = 0;
   }
   uint32_t pc = lowest_pc(w, candidates);
-  EMU_EACH_LANE(lane, w->ready) w->group |= (uint32_t)(w->pc[lane] == pc) << lane;
-  w->mask = w->group;
+  for (uint32_t lane = 0; lane < 32; lane++) group |= (uint32_t)(w->pc[lane] == pc) << lane;
+  w->mask = w->group = group & w->ready;
   w->served |= w->group;
   w->stop_pc = next_meeting(w, w->ready & ~w->group, pc);
   return w->block->launch->kernel->code + pc;
