@@ -29,8 +29,7 @@ kiln_status_t kiln_codegen_group(kiln_arena_t *arena, const kiln_graph_t *graph,
   const kiln_group_t *wanted = &grouping->groups[group];
   for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
     if (strcmp(families[i].name, wanted->kind)) continue;
-    return kiln_error_note(generators[i](arena, graph, grouping, wanted, context, out_kernel),
-                           "generating kernel %u (%s)", group, wanted->kind);
+    return generators[i](arena, graph, grouping, wanted, context, out_kernel);
   }
   return kiln_error(KILN_INTERNAL, "no kernel family '%s'", wanted->kind);
 }

@@ -18,6 +18,7 @@ enum {
   MOST_REGIONS = 32,
   MOST_STORES = 16,    /* of one region before its splits */
   MOST_OPERANDS = 500, /* parameters are 8 bytes each and fit 4 KiB */
+  ANY_AXIS = KILN_MAX_RANK
 };
 
 bool kiln_elementwise_accepts(const kiln_graph_t *graph, uint32_t node) {
@@ -55,34 +56,76 @@ static void add_piece(builder_t *builder, const piece_t *piece) {
   KILN_PUSH(builder->kernel->arena, builder->pieces, builder->piece_count, builder->piece_capacity, *piece);
 }
 
-static const kiln_node_t *computed_cat(const builder_t *builder, kiln_value_id_t value) {
-  const kiln_node_t *node = kiln_graph_producer(builder->kernel->graph, value);
+/* The concatenation that makes a value here along this axis (ANY_AXIS: any), or NULL. */
+static const kiln_node_t *computed_cat(const builder_t *builder, kiln_value_id_t value, uint32_t axis) {
+  const kiln_graph_t *graph = builder->kernel->graph;
+  const kiln_node_t *node = kiln_graph_producer(graph, value);
   for (uint32_t i = 0; i < builder->group->input_count; i++) {
     if (builder->group->inputs[i] == value) return NULL;
   }
-  return node && node->op == KILN_OP_cat ? node : NULL;
+  if (!node || node->op != KILN_OP_cat) return NULL;
+  uint32_t along = kiln_view_axis(kiln_node_int(node, KILN_ATTR_dim, 0), graph->types[value].rank);
+  return axis == ANY_AXIS || axis == along ? node : NULL;
+}
+
+/* The sizes along the axis of all operands of a concatenation, and of those that are concatenations along it
+ * themselves (a wide one comes as several). */
+typedef struct {
+  kiln_dim_t *items;
+  size_t count, capacity;
+} sizes_t;
+
+static sizes_t operand_sizes(const builder_t *builder, kiln_value_id_t value, uint32_t axis) {
+  kiln_arena_t *arena = builder->kernel->arena;
+  sizes_t sizes = {0};
+  kiln_value_id_t *stack = NULL;
+  size_t count = 0, capacity = 0;
+  KILN_PUSH(arena, stack, count, capacity, value);
+  while (count && sizes.count + count < MOST_REGIONS * MOST_STORES * 2) {
+    value = stack[--count];
+    const kiln_node_t *cat = computed_cat(builder, value, axis);
+    for (uint32_t i = cat ? cat->operand_count : 0; i-- > 0;) {
+      KILN_PUSH(arena, stack, count, capacity, cat->operands[i]);
+    }
+    if (!cat) {
+      KILN_PUSH(arena, sizes.items, sizes.count, sizes.capacity,
+                builder->kernel->graph->types[value].dims[axis]);
+    }
+  }
+  while (count) { /* too many: the rest as they are */
+    kiln_dim_t size = builder->kernel->graph->types[stack[--count]].dims[axis];
+    KILN_PUSH(arena, sizes.items, sizes.count, sizes.capacity, size);
+  }
+  return sizes;
+}
+
+/* Regions that the operands would take one by one: those of one size share a region up to MOST_STORES. */
+static uint32_t regions_of_operands(const sizes_t *sizes) {
+  uint32_t regions = 0;
+  for (size_t i = 0; i < sizes->count && regions <= MOST_REGIONS; i++) {
+    uint32_t before = 0;
+    for (size_t k = 0; k < i; k++) before += kiln_dim_equal(sizes->items[k], sizes->items[i]);
+    regions += before % MOST_STORES == 0;
+  }
+  return regions;
 }
 
 /* How many neighbouring operands a piece takes: one, unless that makes more regions than there may be. */
-static uint32_t operands_per_piece(const builder_t *builder, const kiln_node_t *cat, uint32_t axis) {
-  const kiln_type_t *types = builder->kernel->graph->types;
-  bool alike = true;
-  for (uint32_t i = 1; i < cat->operand_count; i++) {
-    alike &= kiln_dim_equal(types[cat->operands[i]].dims[axis], types[cat->operands[0]].dims[axis]);
-  }
-  uint32_t room = (alike ? MOST_REGIONS * MOST_STORES : MOST_REGIONS) / builder->group->store_count;
-  return room ? (cat->operand_count + room - 1) / room : cat->operand_count;
+static size_t operands_per_piece(const builder_t *builder, const sizes_t *sizes) {
+  uint32_t room = MOST_REGIONS / builder->group->store_count;
+  if (!room) return sizes->count;
+  return regions_of_operands(sizes) <= room ? 1 : (sizes->count + room - 1) / room;
 }
 
 static void add_pieces_of_cat(builder_t *builder, piece_t piece, const kiln_node_t *cat) {
   kiln_kernel_t *kernel = builder->kernel;
   uint32_t axis = kiln_view_axis(kiln_node_int(cat, KILN_ATTR_dim, 0), piece.rank);
-  uint32_t step = operands_per_piece(builder, cat, axis);
-  for (uint32_t i = 0; i < cat->operand_count;) {
+  sizes_t sizes = operand_sizes(builder, piece.store->value, axis);
+  size_t step = operands_per_piece(builder, &sizes);
+  for (size_t i = 0; i < sizes.count;) {
     piece.extents[axis] = kiln_dim_constant(0);
-    for (uint32_t k = 0; k < step && i < cat->operand_count; k++, i++) {
-      kiln_dim_t size = kernel->graph->types[cat->operands[i]].dims[axis];
-      piece.extents[axis] = kiln_kernel_dim_add(kernel, piece.extents[axis], size);
+    for (size_t k = 0; k < step && i < sizes.count; k++, i++) {
+      piece.extents[axis] = kiln_kernel_dim_add(kernel, piece.extents[axis], sizes.items[i]);
     }
     add_piece(builder, &piece);
     piece.starts[axis] = kiln_kernel_dim_add(kernel, piece.starts[axis], piece.extents[axis]);
@@ -94,7 +137,7 @@ static void add_pieces(builder_t *builder, const kiln_store_t *store) {
   piece_t piece = {.store = store, .rank = type->rank};
   memcpy(piece.extents, type->dims, sizeof piece.extents);
   for (uint32_t i = 0; i < KILN_MAX_RANK; i++) piece.starts[i] = kiln_dim_constant(0);
-  const kiln_node_t *cat = computed_cat(builder, store->value);
+  const kiln_node_t *cat = computed_cat(builder, store->value, ANY_AXIS);
   if (cat)
     add_pieces_of_cat(builder, piece, cat);
   else

@@ -8,6 +8,8 @@
 #include "codegen/lanes.h"
 #include "codegen/schedule.h"
 
+enum { MOST_FUNCTIONS = 128 /* of a thread: about 0.4 s of NVRTC's time */ };
+
 /* Which expressions differ along an axis. */
 static const bool *moves_along(const kiln_kernel_t *kernel, uint32_t axis) {
   bool *moves = KILN_NEW_ARRAY(kernel->arena, bool, kernel->expr_count);
@@ -45,6 +47,20 @@ static uint32_t widest(const kiln_kernel_t *kernel, const kiln_region_t *region)
     if (bytes[i] > bytes[best] || (bytes[i] == bytes[best] && narrower)) best = i;
   }
   return 16 / (uint32_t)kiln_dtype_bytes(best);
+}
+
+/* Functions of the math library are long, and every lane has its own copy: too many make a kernel slow to
+ * compile. */
+static uint32_t count_functions(const kiln_kernel_t *kernel, const kiln_region_t *region) {
+  const bool *reachable = kiln_region_reachable(kernel, region);
+  uint32_t count = 0;
+  for (size_t i = 0; i < kernel->expr_count; i++) {
+    const kiln_expr_t *expr = &kernel->exprs[i];
+    if (!reachable[i] || expr->kind != KILN_EXPR_OP || !kiln_dtype_is_float(expr->dtype)) continue;
+    bool divides = expr->op == KILN_OP_floordiv || expr->op == KILN_OP_remainder;
+    count += divides || kiln_op_info(expr->op)->ulp_f32 > 0;
+  }
+  return count;
 }
 
 /* May vectors of this many elements cover the innermost axis? */
@@ -122,8 +138,10 @@ kiln_region_t kiln_schedule_vectorize(kiln_kernel_t *kernel, kiln_region_t regio
   region.lanes = 1;
   if (!region.axis_count) return region;
   kiln_dim_t extent = kernel->axes[region.axes[region.axis_count - 1]].extent;
+  uint32_t functions = count_functions(kernel, &region);
   for (uint32_t width = widest(kernel, &region); width > 1; width /= 2) {
     bool has_tail;
+    if (width * functions > MOST_FUNCTIONS) continue;
     if (!covers(kernel, &region, width, context->symbol_class, &has_tail)) continue;
     kiln_region_t trial = cut(kernel, region, width, has_tail);
     kiln_lanes_t lanes = kiln_lanes_analyze(kernel, &trial);
