@@ -87,7 +87,7 @@ static kiln_status_t execute(kiln_cli_t *cli, kiln_program_t *program, const kil
     bool is_last = i + 1 == run->repeat;
     request->counters = run->counters && is_last;
     kiln_cli_progress("execution %lld of %lld", (long long)i + 1, (long long)run->repeat);
-    KILN_TRY(kiln_execute(program, request, 0, &reply));
+    KILN_TRY(kiln_execute(program, request, (uint32_t)run->timeout_ms, &reply));
     if (is_last) kiln_arena_defer(cli->arena, free_reply, reply);
     kiln_status_t status = kiln_reply_execution(reply, &info);
     if (!status) keep_fastest(out, &info, !i);
@@ -128,8 +128,7 @@ kiln_status_t kiln_cli_run_daemon(kiln_cli_t *cli, const kiln_cli_source_t *sour
                                   kiln_cli_execution_t *out) {
   const kiln_graph_t *graph = source->graph;
   kiln_program_t *program;
-  uint32_t timeout_ms = (uint32_t)run->timeout_ms;
-  KILN_TRY(compile(cli, source, values->symbols, timeout_ms, &program, out));
+  KILN_TRY(compile(cli, source, values->symbols, (uint32_t)run->timeout_ms, &program, out));
   kiln_array_t *inputs = KILN_NEW_ARRAY(cli->arena, kiln_array_t, graph->input_count);
   for (uint32_t i = 0; i < graph->input_count; i++)
     KILN_TRY(wire_input(cli->arena, graph, i, values, &inputs[i]));
@@ -138,7 +137,6 @@ kiln_status_t kiln_cli_run_daemon(kiln_cli_t *cli, const kiln_cli_source_t *sour
                               .input_count = graph->input_count,
                               .symbol_names = symbol_names(cli->arena, graph),
                               .symbol_values = values->symbols,
-                              .symbol_count = graph->symbol_count,
-                              .deadline_ms = timeout_ms};
+                              .symbol_count = graph->symbol_count};
   return execute(cli, program, graph, values->symbols, run, &request, out);
 }

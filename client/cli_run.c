@@ -162,7 +162,7 @@ static const kiln_cli_option_t options[] = {
     {"--repeat", "N", "execute N times and report the fastest (default 1)"},
     {"--counters", NULL, "report what the emulated device counted, in the last execution"},
     {"--json", NULL, "report as one JSON object"},
-    {"--timeout", "S", "give up after S seconds"},
+    {"--timeout", "S", "give up after S seconds of compiling or of one execution (not with --local)"},
     KILN_CLI_OPTIONS_LOCAL,
     {NULL, NULL, NULL},
 };

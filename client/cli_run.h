@@ -7,7 +7,7 @@
 typedef struct {
   int64_t repeat;
   bool counters;
-  int64_t timeout_ms; /* 0: none; the daemon's to keep */
+  int64_t timeout_ms; /* of the compile and of each execution by a daemon; 0: no limit */
 } kiln_cli_run_t;
 
 /* Of several executions, timings are those of the fastest. */

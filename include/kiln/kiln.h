@@ -50,8 +50,8 @@ void kiln_failure_free(kiln_status_t failure);
 typedef struct kiln_client kiln_client_t;
 
 typedef struct {
-  /* The daemon's socket, a path with or without "unix:". NULL: $KILN_SOCKET, else /run/kiln/kiln.sock when
-   * there is one, else $XDG_RUNTIME_DIR/kiln/kiln.sock. */
+  /* The daemon's socket, a path with or without "unix:". NULL: $KILN_SOCKET, else
+   * $XDG_RUNTIME_DIR/kiln/kiln.sock or /run/kiln/kiln.sock, whichever exists. */
   const char *socket;
   const char *name; /* of the application, for the daemon's log; may be NULL */
 } kiln_connect_options_t;
