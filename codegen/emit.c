@@ -308,7 +308,7 @@ static void emit_source(kiln_emitter_t *emitter, const kiln_grouping_t *grouping
   for (size_t i = 0; i < emitter->kernel->buffer_count; i++) {
     if (is_table_in_source(emitter, &emitter->kernel->buffers[i])) emit_table(emitter, out, i);
   }
-  kiln_buffer_printf(out, "extern \"C\" __global__ void __launch_bounds__(%d) %s(", KILN_BLOCK_THREADS,
+  kiln_buffer_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u) %s(", kernel->block[0],
                      kernel->entry);
   kernel->slots = emit_params(emitter, out, &kernel->slot_count);
   kiln_buffer_puts(out, ") {\n");
@@ -317,21 +317,30 @@ static void emit_source(kiln_emitter_t *emitter, const kiln_grouping_t *grouping
   kiln_buffer_puts(out, "}\n");
 }
 
-kiln_status_t kiln_emit_kernel(kiln_emitter_t *emitter, const kiln_grouping_t *grouping, const char *entry,
-                               kiln_kernel_source_t *out_kernel) {
-  kiln_buffer_t source;
-  kiln_buffer_init(&source);
+void kiln_emit_begin(kiln_emitter_t *emitter) {
   kiln_buffer_init(&emitter->body);
   name_buffers(emitter);
   emitter->indent = 1;
-  emit_regions(emitter);
-  kiln_extent_t one = {kiln_dim_constant(1), 1};
-  *out_kernel = (kiln_kernel_source_t){
-      .entry = entry, .grid = {grid_extent(emitter->kernel), one, one}, .block = {KILN_BLOCK_THREADS, 1, 1}};
-  emit_source(emitter, grouping, &source, out_kernel);
-  out_kernel->source = kiln_arena_strdup(emitter->kernel->arena, kiln_buffer_text(&source));
+}
+
+kiln_status_t kiln_emit_finish(kiln_emitter_t *emitter, const kiln_grouping_t *grouping,
+                               kiln_kernel_source_t *kernel) {
+  kiln_buffer_t source;
+  kiln_buffer_init(&source);
+  emit_source(emitter, grouping, &source, kernel);
+  kernel->source = kiln_arena_strdup(emitter->kernel->arena, kiln_buffer_text(&source));
   bool failed = source.failed || emitter->body.failed;
   kiln_buffer_deinit(&source);
   kiln_buffer_deinit(&emitter->body);
   return failed ? kiln_error(KILN_OUT_OF_MEMORY, "no memory for a kernel's source") : NULL;
+}
+
+kiln_status_t kiln_emit_kernel(kiln_emitter_t *emitter, const kiln_grouping_t *grouping, const char *entry,
+                               kiln_kernel_source_t *out_kernel) {
+  kiln_emit_begin(emitter);
+  emit_regions(emitter);
+  kiln_extent_t one = {kiln_dim_constant(1), 1};
+  *out_kernel = (kiln_kernel_source_t){
+      .entry = entry, .grid = {grid_extent(emitter->kernel), one, one}, .block = {KILN_BLOCK_THREADS, 1, 1}};
+  return kiln_emit_finish(emitter, grouping, out_kernel);
 }

@@ -45,6 +45,16 @@ kiln_extent_t kiln_emit_threads(kiln_kernel_t *kernel, const kiln_region_t *regi
 const char *kiln_emit_thread_count(kiln_emitter_t *emitter, const kiln_region_t *region, bool *out_is_wide);
 kiln_status_t kiln_emit_kernel(kiln_emitter_t *emitter, const kiln_grouping_t *grouping, const char *entry,
                                kiln_kernel_source_t *out_kernel);
+/* The same for a family that writes its body itself, between the two: kernel has entry, grid, block and
+ * shared_bytes; source and slots are added. */
+void kiln_emit_begin(kiln_emitter_t *emitter);
+kiln_status_t kiln_emit_finish(kiln_emitter_t *emitter, const kiln_grouping_t *grouping,
+                               kiln_kernel_source_t *kernel);
+/* A region whose axes have names already (kiln_emit_name_axis, after kiln_emit_start_region): the caller has
+ * put the thread where it belongs. */
+void kiln_emit_start_region(kiln_emitter_t *emitter);
+void kiln_emit_name_axis(kiln_emitter_t *emitter, uint32_t axis, const char *name, bool is_wide);
+void kiln_emit_point(kiln_emitter_t *emitter, const kiln_region_t *region);
 
 /* -- emit_index.c
  * ------------------------------------------------------------------------------------------------------- */

@@ -378,33 +378,58 @@ static void emit_lanes(region_t *r, size_t count) {
   emit_vector_stores(r);
 }
 
-void kiln_emit_region(kiln_emitter_t *emitter, const kiln_region_t *region) {
+void kiln_emit_start_region(kiln_emitter_t *emitter) {
   kiln_kernel_t *kernel = emitter->kernel;
-  region_t r = {.emitter = emitter,
-                .region = region,
-                .lanes = kiln_lanes_analyze(kernel, region),
-                .reachable = kiln_region_reachable(kernel, region)};
-  size_t count = kernel->expr_count;
-  r.reachable = kiln_region_reachable(kernel, region);
-  prepare(&r);
-  emitter->names = KILN_NEW_ARRAY(kernel->arena, const char *, count);
-  emitter->real_names = KILN_NEW_ARRAY(kernel->arena, const char *, count);
   emitter->axis_names = KILN_NEW_ARRAY(kernel->arena, const char *, kernel->axis_count);
   emitter->axis_is_wide = KILN_NEW_ARRAY(kernel->arena, bool, kernel->axis_count);
+}
+
+void kiln_emit_name_axis(kiln_emitter_t *emitter, uint32_t axis, const char *name, bool is_wide) {
+  emitter->axis_names[axis] = name;
+  emitter->axis_is_wide[axis] = is_wide;
+}
+
+/* Evaluates and stores; the axes have their names. */
+static void emit_stores(region_t *r) {
+  kiln_emitter_t *emitter = r->emitter;
+  const kiln_region_t *region = r->region;
+  size_t count = emitter->kernel->expr_count;
+  emitter->names = KILN_NEW_ARRAY(emitter->kernel->arena, const char *, count);
+  emitter->real_names = KILN_NEW_ARRAY(emitter->kernel->arena, const char *, count);
+  prepare(r);
+  if (region->lanes > 1) kiln_emit_name_axis(emitter, region->lane_axis, "lane", false);
+  if (region->has_tail) emit_lane_count(r);
+  for (kiln_expr_id_t i = 0; i < count; i++) {
+    if (!r->reachable[i]) continue;
+    if (!r->lanes.depends[i])
+      emit_expr(r, i);
+    else if (r->load_widths[i] > 1)
+      emit_vector_load(r, i);
+  }
+  if (region->lanes > 1)
+    emit_lanes(r, count);
+  else
+    emit_element_stores(r);
+}
+
+static region_t region_of(kiln_emitter_t *emitter, const kiln_region_t *region) {
+  kiln_lanes_t lanes = kiln_lanes_analyze(emitter->kernel, region);
+  return (region_t){.emitter = emitter,
+                    .region = region,
+                    .lanes = lanes,
+                    .reachable = kiln_region_reachable(emitter->kernel, region)};
+}
+
+void kiln_emit_point(kiln_emitter_t *emitter, const kiln_region_t *region) {
+  region_t r = region_of(emitter, region);
+  emit_stores(&r);
+}
+
+void kiln_emit_region(kiln_emitter_t *emitter, const kiln_region_t *region) {
+  region_t r = region_of(emitter, region);
+  kiln_emit_start_region(emitter);
   bool wide;
   kiln_emit_thread_count(emitter, region, &wide);
   emit_axes(&r, wide);
-  if (region->lanes > 1) emitter->axis_names[region->lane_axis] = "lane";
-  if (region->has_tail) emit_lane_count(&r);
-  for (kiln_expr_id_t i = 0; i < count; i++) {
-    if (!r.reachable[i]) continue;
-    if (!r.lanes.depends[i])
-      emit_expr(&r, i);
-    else if (r.load_widths[i] > 1)
-      emit_vector_load(&r, i);
-  }
-  if (region->lanes > 1)
-    emit_lanes(&r, count);
-  else
-    emit_element_stores(&r);
+  emit_stores(&r);
 }
