@@ -47,7 +47,7 @@ static void limits_of(const grouping_t *g, uint64_t mask, uint32_t *node_limit, 
     if (family->max_nodes < *node_limit) *node_limit = family->max_nodes;
     if (family->max_buffers < *leaf_limit) *leaf_limit = family->max_buffers;
   }
-  if (*leaf_limit != UINT32_MAX && *leaf_limit > 1) *leaf_limit -= 1; /* the store */
+  *leaf_limit -= buffers_for_stores(*leaf_limit);
 }
 
 /* The value to store in place of this one: behind casts that widen and views that enlarge, as long as the

@@ -26,9 +26,11 @@ enum {
   MOST_SPACES = 16, /* of one kernel; each is a region of its own in the source */
 };
 
-/* A value to be stored (2). */
+/* A value to be stored (2). One that is returned very often is stored in several parts, for some of its
+ * outputs each. */
 typedef struct {
   kiln_value_id_t value;
+  uint32_t first_use, use_count; /* which of its outputs, in order; none: a temporary */
   uint32_t level, window;
   uint32_t space, base_space; /* of the value, and of what a repetition at its end repeats */
   bool is_cut, is_small;
@@ -36,7 +38,7 @@ typedef struct {
 
 /* A kernel in the making (3). */
 typedef struct {
-  kiln_value_id_t *values;
+  stored_t *items;
   size_t count, capacity;
   uint32_t level;
   uint32_t buffer_count; /* of its stores */
@@ -56,6 +58,7 @@ typedef struct {
   size_t stored_count, stored_capacity;
   bucket_t *buckets;
   size_t bucket_count, bucket_capacity;
+  uint32_t most_uses; /* outputs of one part of a stored value */
   uint32_t max_level;
   uint32_t temp_count;
 } state_t;
@@ -159,12 +162,23 @@ static void store(state_t *s, kiln_value_id_t value, bool is_cut) {
                      .is_small = typical_elements(s->g.graph, &types[value]) < at_once};
   stored.base_space =
       s->g.options->unfused ? stored.space : space_of(s, &types[without_repetition(s, value)]);
-  KILN_PUSH(s->g.arena, s->stored, s->stored_count, s->stored_capacity, stored);
+  uint32_t uses = s->output_uses[value];
+  do {
+    stored.use_count = uses < s->most_uses ? uses : s->most_uses;
+    KILN_PUSH(s->g.arena, s->stored, s->stored_count, s->stored_capacity, stored);
+    stored.first_use += stored.use_count;
+    uses -= stored.use_count;
+  } while (uses);
   if (level > s->max_level) s->max_level = level;
 }
 
 static void find_stores(state_t *s) {
   const kiln_graph_t *graph = s->g.graph;
+  s->most_uses = UINT32_MAX;
+  for (size_t f = 0; f < s->g.families->count; f++) {
+    uint32_t uses = buffers_for_stores(s->g.families->items[f].max_buffers);
+    if (uses < s->most_uses) s->most_uses = uses;
+  }
   for (uint32_t i = 0; i < graph->output_count; i++) s->output_uses[graph->outputs[i]]++;
   for (uint32_t v = 0; v < graph->value_count; v++) {
     bool is_cut = s->g.cuts[v] != CUT_NONE;
@@ -180,9 +194,7 @@ static uint64_t *open_bucket(state_t *s, uint32_t level, uint32_t window, uint32
   return kiln_map_put(s->open, key, sizeof key, &added);
 }
 
-static uint32_t buffers_of(const state_t *s, kiln_value_id_t value) {
-  return s->output_uses[value] ? s->output_uses[value] : 1;
-}
+static uint32_t buffers_of(const stored_t *stored) { return stored->use_count ? stored->use_count : 1; }
 
 /* Families that accept every node of the cone. */
 static uint64_t cone_mask(const state_t *s) {
@@ -201,14 +213,14 @@ static const kiln_family_t *family_of(const grouping_t *g, uint64_t mask) {
 /* Why the bucket cannot take the store as well; NULL when it can. */
 static const char *refuses(state_t *s, const bucket_t *bucket, const stored_t *stored) {
   const kiln_family_t *family = family_of(&s->g, bucket->mask);
-  uint32_t buffers = bucket->buffer_count + buffers_of(s, stored->value);
+  uint32_t buffers = bucket->buffer_count + buffers_of(stored);
   if (s->g.options->unfused) return "grouping is off";
   if (!family || buffers > family->max_buffers)
     return "its neighbour has all the buffers that a kernel can take";
   cone_clear(&s->cone);
   bool fits = true;
   for (size_t i = 0; fits && i < bucket->count; i++) {
-    fits = cone_add(&s->cone, bucket->values[i], family->max_nodes, family->max_buffers - buffers);
+    fits = cone_add(&s->cone, bucket->items[i].value, family->max_nodes, family->max_buffers - buffers);
   }
   fits = fits && cone_add(&s->cone, stored->value, family->max_nodes, family->max_buffers - buffers);
   if (!fits) return "its neighbour is as large as a kernel can be";
@@ -216,8 +228,8 @@ static const char *refuses(state_t *s, const bucket_t *bucket, const stored_t *s
 }
 
 static void join(state_t *s, bucket_t *bucket, const stored_t *stored) {
-  KILN_PUSH(s->g.arena, bucket->values, bucket->count, bucket->capacity, stored->value);
-  bucket->buffer_count += buffers_of(s, stored->value);
+  KILN_PUSH(s->g.arena, bucket->items, bucket->count, bucket->capacity, *stored);
+  bucket->buffer_count += buffers_of(stored);
   cone_add(&s->cone, stored->value, UINT32_MAX, UINT32_MAX);
   bucket->mask &= cone_mask(s);
 }
@@ -292,10 +304,16 @@ static void sort_numbers(uint32_t *numbers, size_t count) {
   if (count) qsort(numbers, count, sizeof *numbers, by_number);
 }
 
+static int by_value(const void *a, const void *b) {
+  const stored_t *x = a, *y = b;
+  if (x->value != y->value) return x->value < y->value ? -1 : 1;
+  return by_number(&x->first_use, &y->first_use);
+}
+
 static int by_level(const void *a, const void *b) {
   const bucket_t *x = a, *y = b;
   if (x->level != y->level) return x->level < y->level ? -1 : 1;
-  return by_number(&x->values[0], &y->values[0]);
+  return by_value(&x->items[0], &y->items[0]);
 }
 
 /* Why a group stands alone: what it waits for, or what kept a neighbour of its level apart. */
@@ -333,21 +351,25 @@ static void add_stores(state_t *s, const bucket_t *bucket, const uint32_t *first
                        const uint32_t *next_output, kiln_group_t *group) {
   kiln_store_t *stores = KILN_NEW_ARRAY(s->g.arena, kiln_store_t, bucket->buffer_count);
   for (size_t i = 0; i < bucket->count; i++) {
-    kiln_value_id_t value = bucket->values[i];
-    if (!s->output_uses[value]) {
-      stores[group->store_count++] = (kiln_store_t){value, {KILN_BUFFER_TEMP, s->temp_count++}};
+    const stored_t *stored = &bucket->items[i];
+    if (!stored->use_count) {
+      stores[group->store_count++] = (kiln_store_t){stored->value, {KILN_BUFFER_TEMP, s->temp_count++}};
     }
-    for (uint32_t o = first_output[value]; o; o = next_output[o - 1]) {
-      stores[group->store_count++] = (kiln_store_t){value, {KILN_BUFFER_OUTPUT, o - 1}};
+    uint32_t output = first_output[stored->value];
+    for (uint32_t use = 0; use < stored->first_use + stored->use_count;
+         use++, output = next_output[output - 1]) {
+      if (use < stored->first_use) continue;
+      stores[group->store_count++] = (kiln_store_t){stored->value, {KILN_BUFFER_OUTPUT, output - 1}};
     }
   }
   group->stores = stores;
 }
 
 static kiln_group_t make_group(state_t *s, bucket_t *bucket) {
-  sort_numbers(bucket->values, bucket->count);
+  qsort(bucket->items, bucket->count, sizeof *bucket->items, by_value);
   cone_clear(&s->cone);
-  for (size_t i = 0; i < bucket->count; i++) cone_add(&s->cone, bucket->values[i], UINT32_MAX, UINT32_MAX);
+  for (size_t i = 0; i < bucket->count; i++)
+    cone_add(&s->cone, bucket->items[i].value, UINT32_MAX, UINT32_MAX);
   kiln_arena_t *arena = s->g.arena;
   uint32_t *nodes = kiln_arena_copy(arena, s->cone.nodes, s->cone.node_count * sizeof *nodes);
   kiln_value_id_t *inputs = kiln_arena_copy(arena, s->cone.leaves, s->cone.leaf_count * sizeof *inputs);

@@ -48,6 +48,12 @@ static inline uint32_t window_of(const grouping_t *g, kiln_value_id_t value) {
   return value < g->graph->input_count ? 0 : g->windows[g->graph->producers[value]];
 }
 
+/* Of a kernel's buffers, how many are kept for what one value is stored to; the rest is for what its cone
+ * reads. */
+static inline uint32_t buffers_for_stores(uint32_t max_buffers) {
+  return max_buffers < 8 ? 1 : max_buffers / 4;
+}
+
 /* -- cones
  * -----------------------------------------------------------------------------------------------------------------
  */

@@ -50,7 +50,8 @@ typedef struct {
   void *dump_argument;
 } kiln_pass_run_t;
 
-/* INVALID_ARGUMENT for an unknown name in the list; INTERNAL naming the pass when its result does not verify
+/* Runs over a verified, canonical graph (ir/canonical.h): passes rely on resolved axes and filled defaults.
+ * INVALID_ARGUMENT for an unknown name in the list; INTERNAL naming the pass when its result does not verify
  * (its input graph's text is then the detail "reproducer"). */
 kiln_status_t kiln_passes_run(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_options_t *options,
                               const kiln_pass_run_t *run, const kiln_graph_t **out_graph,

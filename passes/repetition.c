@@ -38,14 +38,16 @@ static bool rewrite_cat(rewrite_t *rw, draft_t *draft) {
   return draft_repeat(rw, draft, draft->operands[0], draft_int(draft, KILN_ATTR_dim), draft->operand_count);
 }
 
+/* The reshape is placed first, so that the match can look at it like at any other value. */
 static bool rewrite_expand(rewrite_t *rw, draft_t *draft) {
   if (draft->op != KILN_OP_reshape) return false;
+  draft_t tile = *draft;
   replica_t replica;
-  kiln_value_id_t placed = rewrite_place(rw, draft);
-  *draft = (draft_t){.value = placed, .type = draft->type};
-  if (!replica_match(rw, placed, &replica) || replica.interleave) return false;
-  draft->value = KILN_NO_VALUE;
-  return replica_build(rw, draft, replica_inner(rw, &replica), &replica);
+  draft->value = rewrite_place(rw, draft);
+  if (!replica_match(rw, draft->value, &replica) || replica.interleave) return false;
+  if (!replica_build(rw, &tile, replica_inner(rw, &replica), &replica)) return false;
+  *draft = tile;
+  return true;
 }
 
 /* --- sums of pads -------------------------------------------------------------------------------------- */

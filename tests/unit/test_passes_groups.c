@@ -261,6 +261,18 @@ static void inputs_and_duplicates_returned_are_copies_in_one_launch(void **state
   assert_int_equal(f->grouping->groups[0].store_count, 5);
 }
 
+static void value_returned_a_thousand_times_is_stored_by_several_kernels(void **state) {
+  fixture_t *f = *state;
+  kiln_graph_builder_t *builder = kiln_graph_builder_create(&f->arena, "often");
+  kiln_type_t type = {.dtype = KILN_DTYPE_f32, .rank = 1, .dims = {kiln_dim_constant(8)}};
+  kiln_value_id_t x = kiln_graph_builder_input(builder, "x", type, NULL);
+  kiln_value_id_t y = kiln_graph_builder_node(builder, KILN_OP_sin, &x, 1, NULL, 0, &type, 1, 0);
+  for (int i = 0; i < 1000; i++) kiln_graph_builder_output(builder, y, NULL);
+  assert_null(optimize_and_group(f, kiln_graph_builder_finish(builder), (kiln_options_t){0}));
+  check_grouping(f);
+  assert_int_equal(f->grouping->group_count, 3); /* of 479 outputs at most, in parts of 120 */
+}
+
 static void empty_results_take_no_launch(void **state) {
   fixture_t *f = *state;
   group_text(f, "graph g(%x: f32[0,8], %y: f32[4]) { %a = sin(%x) %b = slice(%y) {starts=[2], limits=[2]} "
@@ -392,6 +404,7 @@ int main(void) {
       TEST(rotary_table_is_recomputed_where_a_launch_costs_more),
       TEST(output_that_is_read_on_shares_the_kernel),
       TEST(inputs_and_duplicates_returned_are_copies_in_one_launch),
+      TEST(value_returned_a_thousand_times_is_stored_by_several_kernels),
       TEST(empty_results_take_no_launch),
       TEST(constants_can_be_returned),
       TEST(large_results_of_different_spaces_keep_their_own_launches),
