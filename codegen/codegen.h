@@ -32,4 +32,10 @@ kiln_status_t kiln_codegen_group(kiln_arena_t *arena, const kiln_graph_t *graph,
                                  const kiln_grouping_t *grouping, uint32_t group,
                                  const kiln_codegen_context_t *context, kiln_kernel_source_t *out_kernel);
 
+/* The storage bytes of a large constant: a slot of kind KILN_SLOT_CONSTANT names its node in buffer.index.
+ * (Up to 64 KiB they are part of the source.) The plan's maker puts them into the plan and the plan's number
+ * into the slot. */
+const void *kiln_codegen_constant(kiln_arena_t *arena, const kiln_graph_t *graph, uint32_t node,
+                                  size_t *out_bytes);
+
 #endif

@@ -1,5 +1,6 @@
 /* codegen/constant.c: constant nodes and the values of storage bits. Called by lowering and emission. */
 #include "codegen/constant.h"
+#include "codegen/codegen.h"
 
 #include "base/half.h"
 
@@ -29,4 +30,18 @@ bool kiln_constant_is_uniform(const kiln_node_t *node, uint64_t *out_bits) {
     if (kiln_constant_bits(node, i) != *out_bits) return false;
   }
   return true;
+}
+
+const void *kiln_codegen_constant(kiln_arena_t *arena, const kiln_graph_t *graph, uint32_t node,
+                                  size_t *out_bytes) {
+  const kiln_node_t *constant = &graph->nodes[node];
+  size_t element_bytes = kiln_dtype_bytes(graph->types[constant->first_result].dtype);
+  uint32_t count = kiln_constant_count(constant);
+  char *bytes = kiln_arena_alloc(arena, count * element_bytes);
+  for (uint32_t i = 0; i < count; i++) {
+    uint64_t bits = kiln_constant_bits(constant, i);
+    memcpy(bytes + i * element_bytes, &bits, element_bytes); /* little-endian, as device and host are */
+  }
+  *out_bytes = count * element_bytes;
+  return bytes;
 }
