@@ -10,6 +10,7 @@
 #include "emulator/driver.h"
 
 #include "base/clock.h"
+#include "emulator/estimate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,10 +61,20 @@ static void mark_written(CUcontext context, const emu_op_t *op) {
     emu_range_mark_written(&range, address, op->bytes);
 }
 
+static uint64_t estimate(const emu_launch_t *launch, const kiln_emu_launch_t *record) {
+  const emu_model_t *m = emu_model();
+  /* Memory transfers on both edges of its clock. */
+  uint64_t bytes_per_second = 2ull * (uint64_t)m->memory_clock_khz * 1000 * (uint64_t)m->bus_bits / 8;
+  emu_machine_rates_t rates = {(uint32_t)m->sms, (uint64_t)m->clock_khz * 1000, bytes_per_second,
+                               m->major >= 9 ? 2048 : 1024, (uint32_t)launch->resident_limit};
+  return emu_estimate_ns(record, &rates);
+}
+
 static void run_launch(CUcontext context, const emu_op_t *op) {
   kiln_emu_launch_t record;
   emu_launch_t *launch = op->launch;
   emu_launch_run(launch, &emu_driver()->pool, &record);
+  if (launch->counting) record.estimated_ns = estimate(launch, &record);
   pthread_mutex_lock(&context->lock);
   if (launch->counting) context->launches[context->launch_count++ % EMU_LAUNCHES_KEPT] = record;
   if (launch->report.size) kiln_buffer_puts(&context->report, kiln_buffer_text(&launch->report));

@@ -223,7 +223,7 @@ static void load_lanes(const emu_inst_t *i, const emu_request_t *r, uint32_t mas
     EMU_EACH_LANE(lane, mask) narrow[lane] = (uint32_t)load_element(r->pointers[lane] + at, 4, false);
   else
     EMU_EACH_LANE(lane, mask)
-    narrow[lane] = (uint32_t)load_element(r->pointers[lane] + at, i->bytes, i->is_signed);
+  narrow[lane] = (uint32_t)load_element(r->pointers[lane] + at, i->bytes, i->is_signed);
 }
 static void store_lanes(const emu_inst_t *i, const emu_request_t *r, uint32_t mask, uint32_t n,
                         const void *from) {

@@ -46,6 +46,7 @@ struct emu_symbol {
   emu_symbol_kind_t kind;
   emu_type_t type;   /* of registers */
   uint32_t *offsets; /* of registers in the frame, 0 until used; a family has `count` */
+  uint32_t *spans;   /* of registers: index of what the builder knows of their use */
   uint32_t count;
   emu_space_t space; /* of variables */
   uint64_t address;

@@ -132,6 +132,7 @@ static void read_registers(emu_builder_t *b) {
       emu_ptx_expect(m, ">");
     }
     symbol.offsets = KILN_NEW_ARRAY(&m->arena, uint32_t, symbol.count + 1);
+    symbol.spans = KILN_NEW_ARRAY(&m->arena, uint32_t, symbol.count + 1);
     define(b, name, symbol);
   } while (emu_ptx_accept(m, ","));
   emu_ptx_expect(m, ";");
@@ -203,6 +204,19 @@ static bool find_special(const char *name, uint32_t *out_index) {
   return false;
 }
 
+/* The register's place in the frame, made at its first use; each use extends its span. */
+static uint32_t use_register(emu_builder_t *b, emu_symbol_t *symbol, uint32_t index) {
+  uint32_t width = emu_lane_bytes(symbol->type);
+  if (!symbol->offsets[index]) {
+    symbol->offsets[index] = emu_frame_slot(b, width);
+    symbol->spans[index] = (uint32_t)b->span_count;
+    KILN_PUSH(&b->m->arena, b->spans, b->span_count, b->span_capacity,
+              (emu_span_t){emu_next_pc(b), 0, width / 4});
+  }
+  b->spans[symbol->spans[index]].last = emu_next_pc(b);
+  return symbol->offsets[index];
+}
+
 static emu_operand_t name_operand(emu_builder_t *b, char *name) {
   emu_operand_t operand = {.kind = EMU_OPERAND_NAME, .text = name};
   uint32_t index;
@@ -215,10 +229,9 @@ static emu_operand_t name_operand(emu_builder_t *b, char *name) {
   if (!symbol) symbol = lookup_module(b, name);
   if (!symbol) return operand;
   if (symbol->kind == EMU_SYMBOL_REGISTER || symbol->kind == EMU_SYMBOL_FAMILY) {
-    if (!symbol->offsets[index]) symbol->offsets[index] = emu_frame_slot(b, emu_lane_bytes(symbol->type));
     operand.kind = EMU_OPERAND_REGISTER;
     operand.type = symbol->type;
-    operand.offset = symbol->offsets[index];
+    operand.offset = use_register(b, symbol, index);
     return operand;
   }
   operand.kind = EMU_OPERAND_ADDRESS;
@@ -611,6 +624,7 @@ static void finish(emu_builder_t *b) {
   for (size_t n = 0; n < b->dynamic_count; n++)
     b->constants[b->dynamic_constants[n]].bits += kernel->shared_bytes;
   kernel->code = b->code;
+  kernel->register_estimate = emu_estimate_registers(b);
   kernel->code_count = (uint32_t)b->code_count;
   kernel->blocks = b->blocks;
   kernel->block_count = (uint32_t)b->block_count;

@@ -77,6 +77,12 @@ typedef struct {
   uint32_t line;
 } emu_fixup_t;
 
+/* From the first to the last instruction that names a register. */
+typedef struct {
+  uint32_t first, last;
+  uint32_t words; /* of 32 bits; a predicate has none */
+} emu_span_t;
+
 typedef struct {
   emu_module_t *m;
   emu_kernel_t *kernel;
@@ -106,6 +112,8 @@ typedef struct {
   uint32_t instance_count;
   emu_fixup_t *calls;
   size_t call_count, call_capacity;
+  emu_span_t *spans; /* where each register is named, for the estimate of registers */
+  size_t span_count, span_capacity;
   uint32_t carry; /* frame offset of the carry flags, 0 until used */
 } emu_builder_t;
 
@@ -127,6 +135,9 @@ uint32_t emu_next_pc(const emu_builder_t *b); /* of the leader of the block begu
 
 /* Lane bytes of a register of this type: 8, 4, or 0 for a predicate. */
 uint32_t emu_lane_bytes(emu_type_t type);
+
+/* An estimate of the hardware registers a thread needs: the most that are live at once (ptx_registers.c). */
+uint32_t emu_estimate_registers(emu_builder_t *b);
 
 /* Decodes one instruction; fails for what the emulator does not know. */
 void emu_decode(emu_builder_t *b, emu_statement_t *s);
