@@ -42,7 +42,6 @@ typedef struct {
 typedef struct {
   kiln_kernel_t *kernel;
   kiln_lowering_t *lowering;
-  const kiln_grouping_t *grouping;
   const kiln_group_t *group;
   const kiln_codegen_context_t *context;
   piece_t *pieces;
@@ -247,7 +246,6 @@ kiln_status_t kiln_elementwise_generate(kiln_arena_t *arena, const kiln_graph_t 
   kiln_kernel_t *kernel = kiln_kernel_create(arena, graph);
   builder_t builder = {.kernel = kernel,
                        .lowering = kiln_lowering_create(kernel, grouping, group),
-                       .grouping = grouping,
                        .group = group,
                        .context = context};
   KILN_TRY(build_regions(&builder));
