@@ -5,20 +5,9 @@
  * lanes, the rest; whole vectors are stored at the end. Expressions used as text (sums, constants) have no
  * statement of their own. Called by emit.c.
  */
-#include "codegen/emit.h"
+#include "codegen/emit_region.h"
 
 #include <stdarg.h>
-
-typedef struct {
-  kiln_emitter_t *emitter;
-  const kiln_region_t *region;
-  kiln_lanes_t lanes;
-  const bool *reachable;
-  bool *needs_real;      /* per half-precision scalar: some operation computes with it */
-  kiln_access_t *loads;  /* per LOAD */
-  uint32_t *load_widths; /* per LOAD: elements per instruction; 1: element by element */
-  unsigned next_number;  /* of a variable */
-} region_t;
 
 void kiln_emit_line(kiln_emitter_t *emitter, const char *format, ...) {
   va_list arguments;
@@ -29,7 +18,7 @@ void kiln_emit_line(kiln_emitter_t *emitter, const char *format, ...) {
   va_end(arguments);
 }
 
-static const kiln_expr_t *expr_at(const region_t *r, kiln_expr_id_t id) {
+static const kiln_expr_t *expr_at(const kiln_region_writer_t *r, kiln_expr_id_t id) {
   return &r->emitter->kernel->exprs[id];
 }
 
@@ -37,7 +26,7 @@ static const kiln_expr_t *expr_at(const region_t *r, kiln_expr_id_t id) {
  * ------------------------------------------------------------------------------------------------ */
 
 /* The last axis of a region with vectors has that many steps; others have their extent. */
-static const char *steps(kiln_emitter_t *emitter, kiln_dim_t extent, uint32_t divisor, bool wide) {
+const char *kiln_emit_steps(kiln_emitter_t *emitter, kiln_dim_t extent, uint32_t divisor, bool wide) {
   kiln_arena_t *arena = emitter->kernel->arena;
   if (kiln_dim_is_constant(extent)) {
     int64_t count = extent.constant / divisor + (extent.constant % divisor != 0);
@@ -64,18 +53,18 @@ const char *kiln_emit_thread_count(kiln_emitter_t *emitter, const kiln_region_t 
   kiln_dim_t counted = threads.dim;
   if (kiln_dim_is_constant(counted)) counted.constant /= threads.divisor;
   *out_is_wide = !kiln_emit_fits(emitter, counted);
-  return steps(emitter, threads.dim, threads.divisor, *out_is_wide);
+  return kiln_emit_steps(emitter, threads.dim, threads.divisor, *out_is_wide);
 }
 
 /* Defines a%u for axis number `position` from what is left of the thread's number, and what is left then. */
-static void emit_axis(region_t *r, uint32_t position, const char *left, bool is_wide) {
+static void emit_axis(kiln_region_writer_t *r, uint32_t position, const char *left, bool is_wide) {
   kiln_emitter_t *emitter = r->emitter;
   uint32_t number = r->region->axes[position];
   kiln_axis_t axis = emitter->kernel->axes[number];
   kiln_dim_t steps_taken = axis.extent;
   if (kiln_dim_is_constant(axis.extent)) steps_taken = kiln_dim_constant(axis.extent.constant / axis.divisor);
   bool axis_is_wide = !kiln_emit_fits(emitter, steps_taken);
-  const char *count = steps(emitter, axis.extent, axis.divisor, axis_is_wide);
+  const char *count = kiln_emit_steps(emitter, axis.extent, axis.divisor, axis_is_wide);
   emitter->axis_is_wide[number] = axis_is_wide;
   emitter->axis_names[number] = kiln_arena_printf(emitter->kernel->arena, "a%u", position);
   const char *type = axis_is_wide ? "long long" : "int";
@@ -90,7 +79,7 @@ static void emit_axis(region_t *r, uint32_t position, const char *left, bool is_
 }
 
 /* Takes the thread's number apart, the last axis first. */
-static void emit_axes(region_t *r, bool is_wide) {
+void kiln_emit_axes(kiln_region_writer_t *r, bool is_wide) {
   kiln_emitter_t *emitter = r->emitter;
   const kiln_region_t *region = r->region;
   kiln_arena_t *arena = emitter->kernel->arena;
@@ -99,13 +88,14 @@ static void emit_axes(region_t *r, bool is_wide) {
     kiln_axis_t axis = emitter->kernel->axes[region->axes[i]];
     emit_axis(r, i, left, is_wide);
     if (i == 1)
-      left = kiln_arena_printf(arena, "%s / %s", left, steps(emitter, axis.extent, axis.divisor, is_wide));
+      left = kiln_arena_printf(arena, "%s / %s", left,
+                               kiln_emit_steps(emitter, axis.extent, axis.divisor, is_wide));
     else
       left = kiln_arena_printf(arena, "rest%u", i - 1);
   }
 }
 
-static void emit_lane_count(region_t *r) {
+static void emit_lane_count(kiln_region_writer_t *r) {
   kiln_emitter_t *emitter = r->emitter;
   const kiln_region_t *region = r->region;
   kiln_dim_t extent = emitter->kernel->axes[region->axes[0]].extent;
@@ -120,7 +110,7 @@ static void emit_lane_count(region_t *r) {
  * ------------------------------------------------------------------------------------------------ */
 
 /* Names the scalar's variable and its arithmetic form, which is defined where something computes with it. */
-static void emit_scalar(region_t *r, kiln_expr_id_t id, const char *text) {
+static void emit_scalar(kiln_region_writer_t *r, kiln_expr_id_t id, const char *text) {
   kiln_emitter_t *emitter = r->emitter;
   kiln_arena_t *arena = emitter->kernel->arena;
   kiln_dtype_t dtype = expr_at(r, id)->dtype;
@@ -135,7 +125,7 @@ static void emit_scalar(region_t *r, kiln_expr_id_t id, const char *text) {
 
 /* With excess precision what follows computes with the result as it was before it was rounded; casts still
  * round. */
-static void emit_excess(region_t *r, kiln_expr_id_t id, const char *text) {
+static void emit_excess(kiln_region_writer_t *r, kiln_expr_id_t id, const char *text) {
   kiln_emitter_t *emitter = r->emitter;
   kiln_dtype_t dtype = expr_at(r, id)->dtype;
   unsigned number = r->next_number++;
@@ -146,12 +136,12 @@ static void emit_excess(region_t *r, kiln_expr_id_t id, const char *text) {
 }
 
 /* A half-precision number as f32: its arithmetic form, which has a variable already. */
-static bool is_widening(const region_t *r, const kiln_expr_t *expr) {
+static bool is_widening(const kiln_region_writer_t *r, const kiln_expr_t *expr) {
   return expr->op == KILN_OP_cast && expr->dtype == KILN_DTYPE_f32 &&
          kiln_dtype_is_half(expr_at(r, expr->operands[0])->dtype);
 }
 
-static void emit_op(region_t *r, kiln_expr_id_t id) {
+static void emit_op(kiln_region_writer_t *r, kiln_expr_id_t id) {
   const kiln_expr_t *expr = expr_at(r, id);
   if (is_widening(r, expr)) {
     r->emitter->names[id] = kiln_emit_value(r->emitter, expr->operands[0]);
@@ -169,24 +159,24 @@ static void emit_op(region_t *r, kiln_expr_id_t id) {
 /* --- loads
  * -------------------------------------------------------------------------------------------------- */
 
-static const char *address(region_t *r, uint32_t buffer, kiln_expr_id_t offset) {
+const char *kiln_emit_address(kiln_region_writer_t *r, uint32_t buffer, kiln_expr_id_t offset) {
   kiln_emitter_t *emitter = r->emitter;
   bool wide = kiln_emit_is_wide(emitter, offset);
   return kiln_arena_printf(emitter->kernel->arena, "%s + %s", emitter->buffer_names[buffer],
                            kiln_emit_index(emitter, offset, wide));
 }
 
-static const char *element(region_t *r, uint32_t buffer, kiln_expr_id_t offset) {
+const char *kiln_emit_element(kiln_region_writer_t *r, uint32_t buffer, kiln_expr_id_t offset) {
   kiln_emitter_t *emitter = r->emitter;
   bool wide = kiln_emit_is_wide(emitter, offset);
   return kiln_arena_printf(emitter->kernel->arena, "%s[%s]", emitter->buffer_names[buffer],
                            kiln_emit_index(emitter, offset, wide));
 }
 
-static void emit_element_load(region_t *r, kiln_expr_id_t id) {
+static void emit_element_load(kiln_region_writer_t *r, kiln_expr_id_t id) {
   kiln_arena_t *arena = r->emitter->kernel->arena;
   const kiln_expr_t *expr = expr_at(r, id);
-  const char *text = element(r, (uint32_t)expr->bits, expr->operands[0]), *guard = NULL;
+  const char *text = kiln_emit_element(r, (uint32_t)expr->bits, expr->operands[0]), *guard = NULL;
   if (!kiln_condition_is_true(r->emitter->kernel, expr->operands[1]))
     guard = r->emitter->names[expr->operands[1]];
   if (r->region->has_tail && r->lanes.depends[expr->operands[0]]) {
@@ -199,13 +189,13 @@ static void emit_element_load(region_t *r, kiln_expr_id_t id) {
 }
 
 /* A whole window, before the loop over the lanes. */
-static void emit_vector_load(region_t *r, kiln_expr_id_t id) {
+void kiln_emit_vector_load(kiln_region_writer_t *r, kiln_expr_id_t id) {
   kiln_emitter_t *emitter = r->emitter;
   const kiln_expr_t *expr = expr_at(r, id);
   const kiln_access_t *access = &r->loads[id];
   unsigned number = r->next_number++;
   uint32_t bytes = r->load_widths[id] * (uint32_t)kiln_dtype_bytes(expr->dtype);
-  const char *from = address(r, (uint32_t)expr->bits, access->base),
+  const char *from = kiln_emit_address(r, (uint32_t)expr->bits, access->base),
              *part = r->region->has_tail ? "_part" : "", *count = r->region->has_tail ? ", count" : "";
   emitter->names[id] = kiln_arena_printf(emitter->kernel->arena, "w%u", number);
   if (kiln_condition_is_true(emitter->kernel, expr->operands[1])) {
@@ -220,7 +210,7 @@ static void emit_vector_load(region_t *r, kiln_expr_id_t id) {
 }
 
 /* The lane's element of a vector that was loaded before. */
-static void emit_lane_of_vector(region_t *r, kiln_expr_id_t id) {
+void kiln_emit_lane_of_vector(kiln_region_writer_t *r, kiln_expr_id_t id) {
   const char *position = "lane";
   if (!r->loads[id].is_contiguous) position = kiln_emit_index(r->emitter, r->loads[id].pattern, false);
   emit_scalar(r, id,
@@ -230,7 +220,7 @@ static void emit_lane_of_vector(region_t *r, kiln_expr_id_t id) {
 /* --- statements
  * --------------------------------------------------------------------------------------------- */
 
-static void emit_index_variable(region_t *r, kiln_expr_id_t id) {
+static void emit_index_variable(kiln_region_writer_t *r, kiln_expr_id_t id) {
   kiln_emitter_t *emitter = r->emitter;
   bool wide = !kiln_emit_fits(emitter, expr_at(r, id)->upper);
   const char *text = kiln_emit_atom(emitter, id, wide);
@@ -239,7 +229,7 @@ static void emit_index_variable(region_t *r, kiln_expr_id_t id) {
   kiln_emit_line(emitter, "const %s i%u = %s;", wide ? "long long" : "int", number, text);
 }
 
-static void emit_condition(region_t *r, kiln_expr_id_t id) {
+static void emit_condition(kiln_region_writer_t *r, kiln_expr_id_t id) {
   unsigned number = r->next_number;
   if (kiln_condition_is_true(r->emitter->kernel, id)) return;
   const char *text = kiln_emit_condition(r->emitter, id);
@@ -248,11 +238,11 @@ static void emit_condition(region_t *r, kiln_expr_id_t id) {
   kiln_emit_line(r->emitter, "const bool c%u = %s;", number, text);
 }
 
-static void emit_position(region_t *r, kiln_expr_id_t id) {
+static void emit_position(kiln_region_writer_t *r, kiln_expr_id_t id) {
   emit_scalar(r, id, kiln_emit_index(r->emitter, expr_at(r, id)->operands[0], true));
 }
 
-static void emit_select(region_t *r, kiln_expr_id_t id) {
+static void emit_select(kiln_region_writer_t *r, kiln_expr_id_t id) {
   const kiln_expr_id_t *operands = expr_at(r, id)->operands;
   emit_scalar(r, id,
               kiln_arena_printf(r->emitter->kernel->arena, "%s ? %s : %s", r->emitter->names[operands[0]],
@@ -260,7 +250,7 @@ static void emit_select(region_t *r, kiln_expr_id_t id) {
                                 kiln_emit_stored(r->emitter, operands[2])));
 }
 
-static void emit_expr(region_t *r, kiln_expr_id_t id) {
+void kiln_emit_expr(kiln_region_writer_t *r, kiln_expr_id_t id) {
   switch (expr_at(r, id)->kind) {
   case KILN_EXPR_DIV:
   case KILN_EXPR_MOD:
@@ -286,36 +276,38 @@ static void emit_expr(region_t *r, kiln_expr_id_t id) {
   case KILN_EXPR_AXIS:
   case KILN_EXPR_CONSTANT:
     break; /* text where they are used */
+  case KILN_EXPR_REDUCE:
+    break; /* a stage of its own (rows.c) */
   }
 }
 
 /* --- stores
  * ------------------------------------------------------------------------------------------------- */
 
-static void emit_element_stores(region_t *r) {
+static void emit_element_stores(kiln_region_writer_t *r) {
   for (uint32_t i = 0; i < r->region->store_count; i++) {
     const kiln_kernel_store_t *store = &r->region->stores[i];
-    kiln_emit_line(r->emitter, "%s = %s;", element(r, store->buffer, store->offset),
+    kiln_emit_line(r->emitter, "%s = %s;", kiln_emit_element(r, store->buffer, store->offset),
                    kiln_emit_stored(r->emitter, store->value));
   }
 }
 
-static uint32_t store_bytes(region_t *r, uint32_t buffer) {
+uint32_t kiln_emit_store_bytes(kiln_region_writer_t *r, uint32_t buffer) {
   uint32_t bytes = r->region->lanes * (uint32_t)kiln_dtype_bytes(r->emitter->kernel->buffers[buffer].dtype);
   return bytes < 16 ? bytes : 16;
 }
 
-static void emit_vector_declarations(region_t *r) {
+static void emit_vector_declarations(kiln_region_writer_t *r) {
   for (uint32_t i = 0; i < r->region->store_count; i++) {
     uint32_t buffer = r->region->stores[i].buffer;
     kiln_dtype_t dtype = r->emitter->kernel->buffers[buffer].dtype;
     kiln_emit_line(r->emitter, "kiln_vector<%s, %u, %u> s%u;", kiln_emit_storage_type(dtype),
-                   r->region->lanes, store_bytes(r, buffer), i);
+                   r->region->lanes, kiln_emit_store_bytes(r, buffer), i);
   }
 }
 
 /* Alignment was settled when the width was chosen; here it is put on record. */
-static void emit_vector_stores(region_t *r) {
+static void emit_vector_stores(kiln_region_writer_t *r) {
   kiln_emitter_t *emitter = r->emitter;
   for (uint32_t i = 0; i < r->region->store_count; i++) {
     const kiln_kernel_store_t *store = &r->region->stores[i];
@@ -323,8 +315,8 @@ static void emit_vector_stores(region_t *r) {
     kiln_access_width(emitter->kernel, &access, store->buffer, emitter->context->symbol_class,
                       emitter->context->guards);
     kiln_emit_line(emitter, "kiln_store%s<%u, %u>(%s, s%u%s);", r->region->has_tail ? "_part" : "",
-                   r->region->lanes, store_bytes(r, store->buffer), address(r, store->buffer, access.base), i,
-                   r->region->has_tail ? ", count" : "");
+                   r->region->lanes, kiln_emit_store_bytes(r, store->buffer),
+                   kiln_emit_address(r, store->buffer, access.base), i, r->region->has_tail ? ", count" : "");
   }
 }
 
@@ -332,7 +324,7 @@ static void emit_vector_stores(region_t *r) {
  * --------------------------------------------------------------------------------------------- */
 
 /* Chooses how each load is done and finds out which half-precision scalars are computed with. */
-static void prepare(region_t *r) {
+static void prepare(kiln_region_writer_t *r) {
   kiln_kernel_t *kernel = r->emitter->kernel;
   size_t count = kernel->expr_count;
   r->needs_real = KILN_NEW_ARRAY(kernel->arena, bool, count);
@@ -357,18 +349,18 @@ static void prepare(region_t *r) {
   }
 }
 
-static void emit_lanes(region_t *r, size_t count) {
+static void emit_lanes(kiln_region_writer_t *r) {
   kiln_emitter_t *emitter = r->emitter;
   emit_vector_declarations(r);
   kiln_emit_line(emitter, "#pragma unroll");
   kiln_emit_line(emitter, "for (int lane = 0; lane < %u; ++lane) {", r->region->lanes);
   emitter->indent++;
-  for (kiln_expr_id_t i = 0; i < count; i++) {
+  for (kiln_expr_id_t i = 0; i < r->count; i++) {
     if (!r->reachable[i] || !r->lanes.depends[i]) continue;
     if (r->load_widths[i] > 1)
-      emit_lane_of_vector(r, i);
+      kiln_emit_lane_of_vector(r, i);
     else
-      emit_expr(r, i);
+      kiln_emit_expr(r, i);
   }
   for (uint32_t i = 0; i < r->region->store_count; i++) {
     kiln_emit_line(emitter, "s%u.at[lane] = %s;", i, kiln_emit_stored(emitter, r->region->stores[i].value));
@@ -389,47 +381,46 @@ void kiln_emit_name_axis(kiln_emitter_t *emitter, uint32_t axis, const char *nam
   emitter->axis_is_wide[axis] = is_wide;
 }
 
+kiln_region_writer_t kiln_region_writer(kiln_emitter_t *emitter, const kiln_region_t *region) {
+  kiln_kernel_t *kernel = emitter->kernel;
+  kiln_region_writer_t r = {
+      .emitter = emitter, .region = region, .lanes = kiln_lanes_analyze(kernel, region)};
+  r.reachable = kiln_region_reachable(kernel, region);
+  r.count = kernel->expr_count;
+  emitter->names = KILN_NEW_ARRAY(kernel->arena, const char *, r.count);
+  emitter->real_names = KILN_NEW_ARRAY(kernel->arena, const char *, r.count);
+  prepare(&r);
+  return r;
+}
+
 /* Evaluates and stores; the axes have their names. */
-static void emit_stores(region_t *r) {
-  kiln_emitter_t *emitter = r->emitter;
+static void emit_stores(kiln_region_writer_t *r) {
   const kiln_region_t *region = r->region;
-  size_t count = emitter->kernel->expr_count;
-  emitter->names = KILN_NEW_ARRAY(emitter->kernel->arena, const char *, count);
-  emitter->real_names = KILN_NEW_ARRAY(emitter->kernel->arena, const char *, count);
-  prepare(r);
-  if (region->lanes > 1) kiln_emit_name_axis(emitter, region->lane_axis, "lane", false);
+  if (region->lanes > 1) kiln_emit_name_axis(r->emitter, region->lane_axis, "lane", false);
   if (region->has_tail) emit_lane_count(r);
-  for (kiln_expr_id_t i = 0; i < count; i++) {
+  for (kiln_expr_id_t i = 0; i < r->count; i++) {
     if (!r->reachable[i]) continue;
     if (!r->lanes.depends[i])
-      emit_expr(r, i);
+      kiln_emit_expr(r, i);
     else if (r->load_widths[i] > 1)
-      emit_vector_load(r, i);
+      kiln_emit_vector_load(r, i);
   }
   if (region->lanes > 1)
-    emit_lanes(r, count);
+    emit_lanes(r);
   else
     emit_element_stores(r);
 }
 
-static region_t region_of(kiln_emitter_t *emitter, const kiln_region_t *region) {
-  kiln_lanes_t lanes = kiln_lanes_analyze(emitter->kernel, region);
-  return (region_t){.emitter = emitter,
-                    .region = region,
-                    .lanes = lanes,
-                    .reachable = kiln_region_reachable(emitter->kernel, region)};
-}
-
 void kiln_emit_point(kiln_emitter_t *emitter, const kiln_region_t *region) {
-  region_t r = region_of(emitter, region);
+  kiln_region_writer_t r = kiln_region_writer(emitter, region);
   emit_stores(&r);
 }
 
 void kiln_emit_region(kiln_emitter_t *emitter, const kiln_region_t *region) {
-  region_t r = region_of(emitter, region);
+  kiln_region_writer_t r = kiln_region_writer(emitter, region);
   kiln_emit_start_region(emitter);
   bool wide;
   kiln_emit_thread_count(emitter, region, &wide);
-  emit_axes(&r, wide);
+  kiln_emit_axes(&r, wide);
   emit_stores(&r);
 }

@@ -47,12 +47,15 @@ kiln_lanes_t kiln_lanes_analyze(kiln_kernel_t *kernel, const kiln_region_t *regi
     const kiln_expr_t *expr = &kernel->exprs[i];
     lanes.depends[i] = expr->kind == KILN_EXPR_AXIS && expr->bits == region->lane_axis;
     for (uint32_t k = 0; k < expr->operand_count; k++) lanes.depends[i] |= lanes.depends[expr->operands[k]];
+    if (expr->kind == KILN_EXPR_REDUCE) lanes.depends[i] = false; /* of all lanes */
     evaluate(&lanes, i);
   }
   kiln_expr_id_t *axes = KILN_NEW_ARRAY(kernel->arena, kiln_expr_id_t, kernel->axis_count);
   for (size_t i = 0; i < kernel->axis_count; i++) axes[i] = KILN_SAME_AXIS;
   axes[region->lane_axis] = kiln_index_constant(kernel, kiln_dim_constant(0));
-  lanes.at_zero = kiln_rewrite(kernel, axes, 0, kiln_region_reachable(kernel, region));
+  bool *marked = kiln_region_reachable(kernel, region);
+  for (size_t i = 0; i < count; i++) marked[i] &= kernel->exprs[i].kind != KILN_EXPR_REDUCE;
+  lanes.at_zero = kiln_rewrite(kernel, axes, 0, marked);
   return lanes;
 }
 

@@ -73,6 +73,8 @@ static kiln_expr_id_t remake(rewrite_t *rewrite, const kiln_expr_t *expr) {
     return kiln_scalar_select(kernel, operands[0], operands[1], operands[2]);
   case KILN_EXPR_OP:
     return remake_op(rewrite, expr);
+  case KILN_EXPR_REDUCE:
+    return kiln_scalar_reduce(kernel, expr->op, expr->dtype, operands[0]);
   case KILN_EXPR_CONSTANT:
     break;
   }

@@ -54,6 +54,14 @@ kiln_expr_id_t kiln_scalar_op(kiln_kernel_t *kernel, kiln_op_t op, kiln_dtype_t 
                                                   .operands = operands});
 }
 
+kiln_expr_id_t kiln_scalar_reduce(kiln_kernel_t *kernel, kiln_op_t op, kiln_dtype_t dtype,
+                                  kiln_expr_id_t operand) {
+  return kiln_kernel_intern(
+      kernel,
+      (kiln_expr_t){
+          .kind = KILN_EXPR_REDUCE, .dtype = dtype, .op = op, .operand_count = 1, .operands = &operand});
+}
+
 uint32_t kiln_scalar_op_node(const kiln_expr_t *expr) {
   return expr->bits ? (uint32_t)(expr->bits - 1) : KILN_NO_NODE;
 }

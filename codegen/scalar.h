@@ -20,6 +20,9 @@ kiln_expr_id_t kiln_scalar_select(kiln_kernel_t *kernel, kiln_expr_id_t conditio
 #define KILN_NO_NODE UINT32_MAX
 kiln_expr_id_t kiln_scalar_op(kiln_kernel_t *kernel, kiln_op_t op, kiln_dtype_t dtype,
                               const kiln_expr_id_t *operands, uint32_t operand_count, uint32_t node);
+/* The reduction of a row of operands; dtype: of the accumulator, or i64 for argmax and argmin. */
+kiln_expr_id_t kiln_scalar_reduce(kiln_kernel_t *kernel, kiln_op_t op, kiln_dtype_t dtype,
+                                  kiln_expr_id_t operand);
 /* The node's number that an OP carries; KILN_NO_NODE when its attributes do not matter. */
 uint32_t kiln_scalar_op_node(const kiln_expr_t *expr);
 

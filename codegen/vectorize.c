@@ -109,6 +109,7 @@ static bool stores_are_whole(const kiln_lanes_t *lanes, const kiln_symbol_class_
   kiln_expr_id_t always = kiln_condition_true(lanes->kernel);
   uint32_t width;
   for (uint32_t i = 0; i < region->store_count; i++) {
+    if (region->has_row && !lanes->depends[region->stores[i].offset]) continue; /* one per row */
     kiln_access_t access = kiln_lanes_access(lanes, region->stores[i].offset, always);
     if (!access.is_contiguous) return false;
     if (!is_whole(lanes->kernel, region, &access, region->stores[i].buffer, symbol_class, &width))

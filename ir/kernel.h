@@ -33,7 +33,10 @@ typedef enum {
   KILN_EXPR_POSITION, /* the value of index operands[0], an i64 */
   KILN_EXPR_OP, /* `op` applied to operands; `bits` is its node + 1 in the graph where attributes matter, else
                    0 */
-  KILN_EXPR_SELECT /* operands[0] (a condition) ? operands[1] : operands[2] */
+  KILN_EXPR_SELECT, /* operands[0] (a condition) ? operands[1] : operands[2] */
+  /* The elements operands[0] of a whole row combined by the reduction `op`: the same along the row. For
+   * argmax and argmin the position in the row, an i64. */
+  KILN_EXPR_REDUCE
 } kiln_expr_kind_t;
 
 typedef struct {
@@ -78,6 +81,7 @@ typedef struct {
   uint32_t lane_axis; /* the axis over the elements of a vector, when lanes > 1 */
   uint32_t lanes;     /* elements of a vector; 1: none */
   bool has_tail;      /* the last vector may be partial: its axis has an extent that lanes need not divide */
+  bool has_row;       /* REDUCEs run over the last axis (and the lanes); stores without it are one per row */
   const kiln_kernel_store_t *stores;
   uint32_t store_count;
 } kiln_region_t;
