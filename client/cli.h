@@ -54,17 +54,17 @@ extern const kiln_cli_command_t kiln_cli_run, kiln_cli_opt, kiln_cli_compile, ki
     kiln_cli_reference, kiln_cli_stats, kiln_cli_health;
 
 /* Rows that several commands have. */
+/* clang-format off */
 #define KILN_CLI_OPTION_GRAPH                                                                                \
-  { "--graph", "NAME", "the graph of the file; needed when it holds several" }
+  {"--graph", "NAME", "the graph of the file; needed when it holds several"}
 #define KILN_CLI_OPTIONS_INPUTS                                                                              \
   {"--symbol", "NAME=VALUE", "value of a symbol; otherwise from the .npy inputs, else the typical value"},   \
-      {"--input", "NAME=SOURCE", "an input: a file ending in .npy, or random (default), zeros, arange"}, {   \
-    "--seed", "N", "seed of random inputs (default 0)"                                                       \
-  }
+  {"--input", "NAME=SOURCE", "an input: a file ending in .npy, or random (default), zeros, arange"},         \
+  {"--seed", "N", "seed of random inputs (default 0)"}
 #define KILN_CLI_OPTIONS_LOCAL                                                                               \
-  {"--local", NULL, "compile and run in this process, without a daemon"}, {                                  \
-    "--device", "DEVICE", "with --local: auto (default), cuda[:N] or emulated[:MODEL]"                       \
-  }
+  {"--local", NULL, "compile and run in this process, without a daemon"},                                    \
+  {"--device", "DEVICE", "with --local: auto (default), cuda[:N] or emulated[:MODEL]"}
+/* clang-format on */
 
 /* -- options (cli_options.c) ---------------------------------------------------------------------------- */
 
@@ -169,7 +169,8 @@ kiln_status_t kiln_cli_read_storage(const kiln_graph_t *graph, uint32_t index, c
 /* Writes DIR/NAME.npy per output of the graph. */
 kiln_status_t kiln_cli_write_outputs(kiln_cli_t *cli, const char *folder, const kiln_graph_t *graph,
                                      const kiln_tensor_t *outputs);
-/* A line on a terminal that the next one replaces; nothing elsewhere. "" removes it. */
+/* A line on a terminal that the next one replaces; nothing elsewhere. */
+void kiln_cli_progress_clear(void);
 void kiln_cli_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 void kiln_cli_version(FILE *out); /* cli_version.c: build, fingerprint, NVRTC */

@@ -95,7 +95,7 @@ static kiln_status_t compile_graph(kiln_cli_t *cli, const char *folder, const ki
     return kiln_error_note(status, "compiling '%s' of %s for %s", source->graph->name, source->path, target);
   KILN_TRY(write_artifact(cli, folder, &artifact));
   json_array_append_new(entries, manifest_entry(source, &artifact));
-  kiln_cli_progress("%s", "");
+  kiln_cli_progress_clear();
   printf("%s %s %s %.16s: %zu kernels\n", source->path, source->graph->name, target, artifact.key,
          artifact.kernel_count);
   return NULL;

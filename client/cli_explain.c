@@ -250,7 +250,7 @@ static kiln_status_t run(kiln_cli_t *cli) {
   KILN_TRY(kiln_cli_flag(cli, "--local")
                ? explain_local(cli, source.graph, symbols, target ? target : "sm_90", &explained)
                : explain_daemon(cli, &source, all_known ? symbols : NULL, target, &explained));
-  kiln_cli_progress("%s", "");
+  kiln_cli_progress_clear();
   (kiln_cli_flag(cli, "--json") ? kiln_cli_print_json : print_text)(explained);
   return NULL;
 }

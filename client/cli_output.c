@@ -17,11 +17,15 @@ kiln_status_t kiln_cli_write_outputs(kiln_cli_t *cli, const char *folder, const 
   return NULL;
 }
 
+void kiln_cli_progress_clear(void) {
+  if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
+}
+
 void kiln_cli_progress(const char *format, ...) {
   if (!isatty(STDERR_FILENO)) return;
   va_list arguments;
   va_start(arguments, format);
-  fputs("\r\033[K", stderr);
+  kiln_cli_progress_clear();
   vfprintf(stderr, format, arguments);
   fflush(stderr);
   va_end(arguments);

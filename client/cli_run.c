@@ -148,7 +148,7 @@ static kiln_status_t run(kiln_cli_t *cli) {
   if (with_check) KILN_TRY(check(cli, graph, &values, &execution, &checked));
   const char *folder = kiln_cli_value(cli, "--output-dir");
   if (folder) KILN_TRY(kiln_cli_write_outputs(cli, folder, graph, execution.outputs));
-  kiln_cli_progress("%s", "");
+  kiln_cli_progress_clear();
   (kiln_cli_flag(cli, "--json") ? print_json : print_text)(cli, graph, values.symbols, &how, &execution,
                                                            with_check ? &checked : NULL);
   return NULL;

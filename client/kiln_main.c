@@ -45,7 +45,7 @@ static int exit_code_of(kiln_status_t status) {
 /* Misuse speaks for itself; other errors carry their code, which says who must act. */
 static void print_error(kiln_status_t status) {
   int code = exit_code_of(status);
-  kiln_cli_progress("%s", "");
+  kiln_cli_progress_clear();
   if (code == KILN_EXIT_MISUSE || code == KILN_EXIT_NO_DAEMON)
     fprintf(stderr, "kiln: %s\n", kiln_status_message(status));
   else
@@ -55,7 +55,7 @@ static void print_error(kiln_status_t status) {
 static kiln_status_t run_guarded(void *argument) {
   kiln_cli_t *cli = argument;
   KILN_TRY(cli->command->run(cli));
-  kiln_cli_progress("%s", "");
+  kiln_cli_progress_clear();
   if (fflush(stdout) || ferror(stdout)) return kiln_error(KILN_INTERNAL, "cannot write to standard output");
   return NULL;
 }
