@@ -63,7 +63,8 @@ static kiln_status_t check_folder(const char *path, uid_t *out_owner) {
   struct stat info;
   strcpy(copied, path);
   const char *folder = dirname(copied);
-  if (lstat(folder, &info)) return no_answer(path);
+  if (access(path, F_OK) || lstat(folder, &info))
+    return no_answer(path); /* nothing there to be trusted or not */
   *out_owner = info.st_uid;
   if (!S_ISDIR(info.st_mode))
     return kiln_error(KILN_PERMISSION_DENIED, "'%s' is a link or no folder: name the socket by its real path",
