@@ -2,6 +2,7 @@
  * it. */
 #include "codegen/codegen.h"
 
+#include "codegen/contraction.h"
 #include "codegen/elementwise.h"
 
 #include <string.h>
@@ -13,10 +14,12 @@ typedef kiln_status_t (*generate_t)(kiln_arena_t *arena, const kiln_graph_t *gra
 /* 400 nodes compile in about 0.4 s; 480 pointers leave room for dimensions in 4 KiB of parameters. */
 static const kiln_family_t families[] = {
     {"elementwise", kiln_elementwise_accepts, 400, 480},
+    {"contraction", kiln_contraction_accepts, 1, 480},
 };
 
 static const generate_t generators[] = {
     kiln_elementwise_generate,
+    kiln_contraction_generate,
 };
 
 kiln_families_t kiln_codegen_families(void) {

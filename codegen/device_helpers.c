@@ -16,6 +16,16 @@ typedef struct {
 #define FUNCTION "__device__ __forceinline__ "
 #define BINARY(name, body) "template <typename T>\n" FUNCTION "T " name "(T a, T b) {\n" body "}\n"
 
+/* total += a * b, where total is 16 x 8 and a 16 x 16. */
+#define MULTIPLY(type)                                                                                       \
+  FUNCTION "void kiln_multiply_" type                                                                        \
+           "(float (&total)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {\n"                       \
+           "  asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 \"\n"               \
+           "               \"{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"\n"            \
+           "               : \"+f\"(total[0]), \"+f\"(total[1]), \"+f\"(total[2]), \"+f\"(total[3])\n"       \
+           "               : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b0), \"r\"(b1));\n"   \
+           "}\n"
+
 static const helper_t helpers[] = {
     /* -- memory */
     {"kiln_vector", "// N elements that move BYTES at a time.\n"
@@ -160,6 +170,90 @@ static const helper_t helpers[] = {
      "  const T raised = a < low ? (T)low : a;\n"
      "  return raised > high ? (T)high : raised;\n"
      "}\n"},
+    /* -- contractions */
+    {"kiln_at_most", FUNCTION "int kiln_at_most(long long a, int b) { return a < b ? (int)a : b; }\n"},
+    {"kiln_slot", "// Where element `inner` of row `outer` of a tile lies. Rows have INNER elements in "
+                  "chunks of 16 bytes, which\n"
+                  "// change places from row to row, so that the same chunk of eight neighbouring rows is in "
+                  "eight places: no\n"
+                  "// two of them share a bank.\n"
+                  "template <int INNER, int CHUNK>\n" FUNCTION "int kiln_slot(int outer, int inner) {\n"
+                  "  constexpr int chunks = INNER / CHUNK, turn = chunks < 8 ? 8 / chunks : 1, places = "
+                  "chunks < 8 ? chunks : "
+                  "8;\n"
+                  "  const int chunk = (inner / CHUNK) ^ (outer / turn % places);\n"
+                  "  return outer * INNER + chunk * CHUNK + inner % CHUNK;\n"
+                  "}\n"},
+    {"kiln_clear", "template <int BYTES, typename T>\n" FUNCTION "void kiln_clear(T *to) {\n"
+                   "#pragma unroll\n"
+                   "  for (int i = 0; i < BYTES / (int)sizeof(T); ++i) to[i] = 0;\n"
+                   "}\n"},
+    {"kiln_copy_async",
+     "// The first `count` of BYTES bytes to shared memory, in the background; 0 for the others.\n"
+     "template <int BYTES>\n" FUNCTION "void kiln_copy_async(void *to, const void *from, int count) {\n"
+     "  const unsigned place = (unsigned)__cvta_generic_to_shared(to);\n"
+     "  if (BYTES == 16)\n"
+     "    asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" ::\"r\"(place), "
+     "\"l\"(from), \"r\"(count) : \"memory\");\n"
+     "  else\n"
+     "    asm volatile(\"cp.async.ca.shared.global [%0], [%1], %2, %3;\" ::\"r\"(place), "
+     "\"l\"(from), \"n\"(BYTES), \"r\"(count) : \"memory\");\n"
+     "}\n"},
+    {"kiln_copy_commit", FUNCTION "void kiln_copy_commit() { asm volatile(\"cp.async.commit_group;\" ::: "
+                                  "\"memory\"); }\n"},
+    {"kiln_copy_wait", "// Until at most LEFT groups of copies are under way.\n"
+                       "template <int LEFT>\n" FUNCTION "void kiln_copy_wait() {\n"
+                       "  asm volatile(\"cp.async.wait_group %0;\" ::\"n\"(LEFT) : \"memory\");\n"
+                       "}\n"},
+    {"kiln_load_matrices",
+     "// Four matrices of 8 x 8 halves; lane l points at row l % 8 of matrix l / 8.\n"
+     "template <int INNER, bool TRANSPOSED>\n" FUNCTION
+     "void kiln_load_matrices(unsigned (&out)[4], const unsigned short *tile, int outer, int inner) {\n"
+     "  const unsigned from = (unsigned)__cvta_generic_to_shared(tile + kiln_slot<INNER, 8>(outer, inner));\n"
+     "  if (TRANSPOSED)\n"
+     "    asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\"\n"
+     "                 : \"=r\"(out[0]), \"=r\"(out[1]), \"=r\"(out[2]), \"=r\"(out[3]) : \"r\"(from) : "
+     "\"memory\");\n"
+     "  else\n"
+     "    asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\"\n"
+     "                 : \"=r\"(out[0]), \"=r\"(out[1]), \"=r\"(out[2]), \"=r\"(out[3]) : \"r\"(from) : "
+     "\"memory\");\n"
+     "}\n"},
+    {"kiln_multiply_f16", MULTIPLY("f16")},
+    {"kiln_multiply_bf16", MULTIPLY("bf16")},
+    {"kiln_store_pair", FUNCTION "void kiln_store_pair(float *to, float first, float second) {\n"
+                                 "  *reinterpret_cast<float2 *>(to) = make_float2(first, second);\n"
+                                 "}\n"},
+    {"kiln_read_along_k",
+     "// CHUNK elements along k of every 16th row.\n"
+     "template <int INNER, typename T, typename S, int ROWS, int CHUNK>\n" FUNCTION
+     "void kiln_read_along_k(S (&out)[ROWS][CHUNK], const T *tile, int thread, int k) {\n"
+     "#pragma unroll\n"
+     "  for (int row = 0; row < ROWS; ++row) {\n"
+     "    const auto chunk = kiln_load<CHUNK, 16>(tile + kiln_slot<INNER, CHUNK>(16 * row + thread, k));\n"
+     "#pragma unroll\n"
+     "    for (int e = 0; e < CHUNK; ++e) out[row][e] = (S)chunk.at[e];\n"
+     "  }\n"
+     "}\n"},
+    {"kiln_read_along_rows",
+     "// The same of a tile that lies the other way: CHUNK neighbouring rows at a time.\n"
+     "template <int INNER, typename T, typename S, int ROWS, int CHUNK>\n" FUNCTION
+     "void kiln_read_along_rows(S (&out)[ROWS][CHUNK], const T *tile, int thread, int k) {\n"
+     "#pragma unroll\n"
+     "  for (int e = 0; e < CHUNK; ++e) {\n"
+     "#pragma unroll\n"
+     "    for (int row = 0; row < ROWS; row += CHUNK) {\n"
+     "      const auto chunk =\n"
+     "          kiln_load<CHUNK, 16>(tile + kiln_slot<INNER, CHUNK>(k + e, 16 * row + thread * CHUNK));\n"
+     "#pragma unroll\n"
+     "      for (int i = 0; i < CHUNK; ++i) out[row + i][e] = (S)chunk.at[i];\n"
+     "    }\n"
+     "  }\n"
+     "}\n"},
+    {"kiln_multiply_add", FUNCTION
+     "float kiln_multiply_add(float a, float b, float c) { return fmaf(a, b, c); }\n" FUNCTION
+     "double kiln_multiply_add(double a, double b, double c) { return fma(a, b, c); }\n"
+     "template <typename T>\n" FUNCTION "T kiln_multiply_add(T a, T b, T c) { return a * b + c; }\n"},
     /* -- activations, without overflow or cancellation on either side */
     {"kiln_sigmoid", "template <typename T>\n" FUNCTION "T kiln_sigmoid(T x) {\n"
                      "  const T e = exp(-fabs(x));\n"

@@ -29,6 +29,10 @@ static void name_buffers(kiln_emitter_t *emitter) {
   emitter->buffer_names = KILN_NEW_ARRAY(kernel->arena, const char *, kernel->buffer_count);
   for (size_t i = 0; i < kernel->buffer_count; i++) {
     const kiln_kernel_buffer_t *buffer = &kernel->buffers[i];
+    if (buffer->kind == KILN_KERNEL_SHARED) {
+      emitter->buffer_names[i] = buffer->name;
+      continue;
+    }
     const char *kind = buffer->kind == KILN_KERNEL_TABLE ? "table" : buffer->written ? "out" : "in";
     unsigned *next = buffer->kind == KILN_KERNEL_TABLE ? &tables : buffer->written ? &writes : &reads;
     emitter->buffer_names[i] = kiln_arena_printf(kernel->arena, "%s%u", kind, (*next)++);
@@ -238,6 +242,7 @@ static const kiln_slot_t *emit_params(kiln_emitter_t *emitter, kiln_buffer_t *ou
   uint32_t count = 0;
   for (size_t i = 0; i < 2 * kernel->buffer_count; i++) {
     const kiln_kernel_buffer_t *buffer = &kernel->buffers[i % kernel->buffer_count];
+    if (buffer->kind == KILN_KERNEL_SHARED) continue;
     if (is_table_in_source(emitter, buffer) || buffer->written != (i >= kernel->buffer_count)) continue;
     kiln_buffer_printf(out, "%s%s%s *__restrict__ %s", count ? ",\n    " : "\n    ",
                        buffer->written ? "" : "const ", kiln_emit_storage_type(buffer->dtype),

@@ -55,6 +55,8 @@ kiln_status_t kiln_emit_finish(kiln_emitter_t *emitter, const kiln_grouping_t *g
 void kiln_emit_start_region(kiln_emitter_t *emitter);
 void kiln_emit_name_axis(kiln_emitter_t *emitter, uint32_t axis, const char *name, bool is_wide);
 void kiln_emit_point(kiln_emitter_t *emitter, const kiln_region_t *region);
+/* An offset as text, after the statements that it needs; the axes have their names. */
+const char *kiln_emit_offset(kiln_emitter_t *emitter, kiln_expr_id_t offset);
 
 /* -- emit_index.c
  * ------------------------------------------------------------------------------------------------------- */

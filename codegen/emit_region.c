@@ -416,6 +416,16 @@ void kiln_emit_point(kiln_emitter_t *emitter, const kiln_region_t *region) {
   emit_stores(&r);
 }
 
+const char *kiln_emit_offset(kiln_emitter_t *emitter, kiln_expr_id_t offset) {
+  const kiln_kernel_store_t use = {.offset = offset, .value = offset};
+  const kiln_region_t region = {.lanes = 1, .stores = &use, .store_count = 1};
+  kiln_region_writer_t r = kiln_region_writer(emitter, &region);
+  for (kiln_expr_id_t i = 0; i < r.count; i++) {
+    if (r.reachable[i]) kiln_emit_expr(&r, i);
+  }
+  return kiln_emit_index(emitter, offset, kiln_emit_is_wide(emitter, offset));
+}
+
 void kiln_emit_region(kiln_emitter_t *emitter, const kiln_region_t *region) {
   kiln_region_writer_t r = kiln_region_writer(emitter, region);
   kiln_emit_start_region(emitter);

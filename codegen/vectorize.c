@@ -21,18 +21,24 @@ static const bool *moves_along(const kiln_kernel_t *kernel, uint32_t axis) {
   return moves;
 }
 
-/* Bytes per point of the region that each dtype's loads and stores along the innermost axis make. */
+static bool is_global(const kiln_kernel_t *kernel, uint32_t buffer) {
+  return kernel->buffers[buffer].kind != KILN_KERNEL_SHARED;
+}
+
+/* Bytes per point of the region that each dtype's global loads and stores along the innermost axis make. */
 static void measure_traffic(const kiln_kernel_t *kernel, const kiln_region_t *region,
                             uint64_t bytes[KILN_DTYPE_COUNT]) {
   const bool *reachable = kiln_region_reachable(kernel, region);
   const bool *moves = moves_along(kernel, region->axes[region->axis_count - 1]);
   for (uint32_t i = 0; i < region->store_count; i++) {
     kiln_dtype_t dtype = kernel->buffers[region->stores[i].buffer].dtype;
+    if (!is_global(kernel, region->stores[i].buffer)) continue;
     bytes[dtype] += kiln_dtype_bytes(dtype);
   }
   for (size_t i = 0; i < kernel->expr_count; i++) {
     const kiln_expr_t *expr = &kernel->exprs[i];
     if (!reachable[i] || expr->kind != KILN_EXPR_LOAD || !moves[expr->operands[0]]) continue;
+    if (!is_global(kernel, (uint32_t)expr->bits)) continue;
     bytes[expr->dtype] += kiln_dtype_bytes(expr->dtype);
   }
 }

@@ -61,9 +61,11 @@ typedef struct {
 
 /* Memory that the kernel reads or writes. */
 typedef struct {
-  enum { KILN_KERNEL_BUFFER, KILN_KERNEL_TABLE } kind; /* a parameter; or a constant node's data */
-  kiln_buffer_ref_t ref;                               /* of a parameter */
-  uint32_t node;                                       /* of a table */
+  /* a parameter; a constant node's data; or shared memory, which the family declares */
+  enum { KILN_KERNEL_BUFFER, KILN_KERNEL_TABLE, KILN_KERNEL_SHARED } kind;
+  kiln_buffer_ref_t ref; /* of a parameter; its index tells shared buffers apart */
+  const char *name;      /* of shared memory: the pointer's */
+  uint32_t node;         /* of a table */
   kiln_dtype_t dtype;
   bool written;
   uint32_t align_bytes;
@@ -78,10 +80,11 @@ typedef struct {
 typedef struct {
   const uint32_t *axes; /* of the kernel, outermost first; threads walk the last one first */
   uint32_t axis_count;
-  uint32_t lane_axis; /* the axis over the elements of a vector, when lanes > 1 */
-  uint32_t lanes;     /* elements of a vector; 1: none */
-  bool has_tail;      /* the last vector may be partial: its axis has an extent that lanes need not divide */
-  bool has_row;       /* REDUCEs run over the last axis (and the lanes); stores without it are one per row */
+  uint32_t lane_axis;  /* the axis over the elements of a vector, when lanes > 1 */
+  uint32_t lanes;      /* elements of a vector; 1: none */
+  uint32_t most_lanes; /* that vectorization may choose; 0: any */
+  bool has_tail;       /* the last vector may be partial: its axis has an extent that lanes need not divide */
+  bool has_row;        /* REDUCEs run over the last axis (and the lanes); stores without it are one per row */
   const kiln_kernel_store_t *stores;
   uint32_t store_count;
 } kiln_region_t;

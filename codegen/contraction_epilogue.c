@@ -1,0 +1,228 @@
+/* codegen/contraction_epilogue.c: from sums of products to stored elements.
+ *
+ * Walks forward from the contraction: each value that depends on it is a scalar over (batch, m, n) and has an
+ * index there, through element-wise ops and views that only rename elements. Whatever else such an op takes
+ * (bias, residual) is lowered at that index. The result is an ordinary region: it reads the sums from shared
+ * memory and is cut into vectors like any other. Called by contraction.c; the refusals by codegen.c.
+ */
+#include "codegen/constant.h"
+#include "codegen/contraction.h"
+
+#include <string.h>
+
+/* A value that depends on the sums. */
+typedef struct {
+  bool is_known;
+  kiln_expr_id_t scalar;
+  kiln_expr_id_t index[KILN_MAX_RANK];
+} result_t;
+
+typedef struct {
+  kiln_contraction_t *c;
+  result_t *results; /* per value of the graph */
+} walk_t;
+
+static const kiln_type_t *type_of(const walk_t *walk, kiln_value_id_t value) {
+  return &walk->c->kernel->graph->types[value];
+}
+
+/* --- the contraction itself ---------------------------------------------------------------------------- */
+
+static kiln_expr_id_t op(kiln_contraction_t *c, kiln_op_t op, kiln_dtype_t dtype, kiln_expr_id_t a,
+                         kiln_expr_id_t b) {
+  const kiln_expr_id_t operands[] = {a, b};
+  return kiln_scalar_op(c->kernel, op, dtype, operands, b == a ? 1 : 2, KILN_NO_NODE);
+}
+
+/* The place of (m, n) in the tile of sums. */
+static kiln_expr_id_t read_sum(kiln_contraction_t *c) {
+  kiln_kernel_t *kernel = c->kernel;
+  int64_t stride = kiln_contraction_sums_stride(c);
+  kiln_kernel_buffer_t sums = {
+      .kind = KILN_KERNEL_SHARED, .name = "sums", .ref.index = 2, .dtype = c->accumulator, .align_bytes = 16};
+  kiln_expr_id_t row =
+      kiln_index_add_scaled(kernel, c->m.index, kiln_dim_constant(-(int64_t)c->tile.m), c->tile_m);
+  kiln_expr_id_t column =
+      kiln_index_add_scaled(kernel, c->n.index, kiln_dim_constant(-(int64_t)c->tile.n), c->tile_n);
+  kiln_expr_id_t offset = kiln_index_add_scaled(kernel, column, kiln_dim_constant(stride), row);
+  return kiln_scalar_load(kernel, kiln_kernel_buffer(kernel, sums), offset, kiln_condition_true(kernel));
+}
+
+static kiln_expr_id_t apply_alpha(kiln_contraction_t *c, kiln_expr_id_t value) {
+  const kiln_attr_value_t *alpha = kiln_node_attr(c->node, KILN_ATTR_alpha);
+  if (!alpha || alpha->real == 1) return value;
+  kiln_number_t number = {.real = alpha->real};
+  if (!kiln_dtype_is_float(c->accumulator)) {
+    number = (kiln_number_t){.is_integer = true, .integer = (int64_t)alpha->real, .real = alpha->real};
+  }
+  uint64_t bits = kiln_number_to_bits(number, c->accumulator);
+  return op(c, KILN_OP_mul, c->accumulator, value, kiln_scalar_constant(c->kernel, c->accumulator, bits));
+}
+
+static kiln_status_t apply_bias(kiln_contraction_t *c, kiln_expr_id_t *value) {
+  if (c->node->operand_count < 3) return NULL;
+  kiln_request_t request = {
+      .value = c->node->operands[2], .guard = kiln_condition_true(c->kernel), .index = {c->n.index}};
+  kiln_expr_id_t bias;
+  KILN_TRY(kiln_lower(c->lowering, &request, &bias));
+  if (c->accumulator != c->dtype) bias = op(c, KILN_OP_cast, c->accumulator, bias, bias);
+  *value = op(c, KILN_OP_add, c->accumulator, *value, bias);
+  return NULL;
+}
+
+/* alpha, bias and activation in the accumulator's dtype, then one rounding. */
+static kiln_status_t finish_sum(walk_t *walk) {
+  kiln_contraction_t *c = walk->c;
+  result_t *result = &walk->results[c->node->first_result];
+  kiln_dtype_t dtype = type_of(walk, c->node->first_result)->dtype;
+  kiln_expr_id_t value = apply_alpha(c, read_sum(c));
+  KILN_TRY(apply_bias(c, &value));
+  if (c->node->op == KILN_OP_gemm_rcr_bias_sigmoid) {
+    value = op(c, KILN_OP_sigmoid, c->accumulator, value, value);
+  }
+  if (c->accumulator != dtype) value = op(c, KILN_OP_cast, dtype, value, value);
+  if (c->node->op == KILN_OP_gemm_rcr_bias_relu) value = op(c, KILN_OP_relu, dtype, value, value);
+  result->is_known = true;
+  result->scalar = value;
+  kiln_contraction_result_index(c, result->index);
+  return NULL;
+}
+
+/* --- what follows -------------------------------------------------------------------------------------- */
+
+static bool renames_elements(kiln_op_t op) {
+  return op == KILN_OP_reshape || op == KILN_OP_permute || op == KILN_OP_squeeze || op == KILN_OP_broadcast;
+}
+
+static uint32_t axes_of(const kiln_node_t *node, uint32_t rank) {
+  const kiln_attr_value_t *dims = kiln_node_attr(node, KILN_ATTR_dims);
+  uint32_t set = 0;
+  for (uint32_t i = 0; dims && i < dims->list.count; i++) {
+    set |= 1u << kiln_view_axis(dims->list.integers[i], rank);
+  }
+  return set;
+}
+
+/* Drops the index of size-1 axes, or adds one for each. */
+static void squeezed_index(walk_t *walk, const kiln_node_t *node, const kiln_expr_id_t *from,
+                           kiln_expr_id_t *to) {
+  const kiln_type_t *operand = type_of(walk, node->operands[0]), *result = type_of(walk, node->first_result);
+  bool adds = node->op == KILN_OP_broadcast;
+  uint32_t rank = adds ? result->rank : operand->rank, set = axes_of(node, rank), next = 0;
+  for (uint32_t i = 0; i < rank; i++) {
+    if (adds)
+      to[i] = set >> i & 1 ? kiln_index_constant(walk->c->kernel, kiln_dim_constant(0)) : from[next++];
+    else if (!(set >> i & 1))
+      to[next++] = from[i];
+  }
+}
+
+/* The index of a view's result, given that of its operand: the opposite direction of kiln_view_index. */
+static void renamed_index(walk_t *walk, const kiln_node_t *node, const kiln_expr_id_t *from,
+                          kiln_expr_id_t *to) {
+  kiln_kernel_t *kernel = walk->c->kernel;
+  const kiln_type_t *operand = type_of(walk, node->operands[0]), *result = type_of(walk, node->first_result);
+  if (node->op == KILN_OP_permute) {
+    const kiln_attr_value_t *dims = kiln_node_attr(node, KILN_ATTR_dims);
+    for (uint32_t i = 0; i < result->rank; i++)
+      to[i] = from[kiln_view_axis(dims->list.integers[i], result->rank)];
+    return;
+  }
+  if (node->op != KILN_OP_reshape) {
+    squeezed_index(walk, node, from, to);
+    return;
+  }
+  kiln_dim_t strides[KILN_MAX_RANK];
+  if (!kiln_type_strides(kernel->arena, operand, strides)) kernel->overflowed = true;
+  kiln_contraction_unflatten(kernel, kiln_view_linear(kernel, operand->rank, from, strides), result->rank,
+                             result->dims, to);
+}
+
+/* The index of an element-wise result, given that of an operand with as many elements. */
+static void widened_index(walk_t *walk, kiln_value_id_t operand, kiln_value_id_t value, kiln_expr_id_t *out) {
+  uint32_t added = type_of(walk, value)->rank - type_of(walk, operand)->rank;
+  for (uint32_t i = 0; i < added; i++) {
+    out[i] = kiln_index_constant(walk->c->kernel, kiln_dim_constant(0));
+  }
+  memcpy(out + added, walk->results[operand].index, type_of(walk, operand)->rank * sizeof *out);
+}
+
+static kiln_status_t apply_elementwise(walk_t *walk, const kiln_node_t *node, kiln_value_id_t known) {
+  kiln_contraction_t *c = walk->c;
+  result_t *result = &walk->results[node->first_result];
+  const kiln_type_t *type = type_of(walk, node->first_result);
+  kiln_expr_id_t scalars[3];
+  widened_index(walk, known, node->first_result, result->index);
+  for (uint32_t i = 0; i < node->operand_count; i++) {
+    scalars[i] = walk->results[node->operands[i]].scalar;
+    if (walk->results[node->operands[i]].is_known) continue;
+    kiln_request_t request = {.value = node->operands[i], .guard = kiln_condition_true(c->kernel)};
+    kiln_view_broadcast(c->kernel, type_of(walk, node->operands[i]), type->rank, result->index,
+                        request.index);
+    KILN_TRY(kiln_lower(c->lowering, &request, &scalars[i]));
+  }
+  result->is_known = true;
+  result->scalar = kiln_scalar_op(c->kernel, node->op, type->dtype, scalars, node->operand_count,
+                                  (uint32_t)(node - c->kernel->graph->nodes));
+  return NULL;
+}
+
+static kiln_value_id_t known_operand(const walk_t *walk, const kiln_node_t *node) {
+  for (uint32_t i = 0; i < node->operand_count; i++) {
+    if (node->operands[i] != KILN_NO_VALUE && walk->results[node->operands[i]].is_known)
+      return node->operands[i];
+  }
+  return KILN_NO_VALUE;
+}
+
+static kiln_status_t apply_nodes(walk_t *walk) {
+  const kiln_group_t *group = walk->c->group;
+  KILN_TRY(finish_sum(walk));
+  for (uint32_t i = 0; i < group->node_count; i++) {
+    const kiln_node_t *node = &walk->c->kernel->graph->nodes[group->nodes[i]];
+    kiln_value_id_t known = known_operand(walk, node);
+    result_t *result = &walk->results[node->first_result];
+    if (known == KILN_NO_VALUE) continue;
+    if (!renames_elements(node->op)) {
+      KILN_TRY(apply_elementwise(walk, node, known));
+      continue;
+    }
+    result->is_known = true;
+    result->scalar = walk->results[known].scalar;
+    renamed_index(walk, node, walk->results[known].index, result->index);
+  }
+  return NULL;
+}
+
+/* A value that does not depend on the sums but has as many elements is stored along. */
+static kiln_status_t find_stored(walk_t *walk, kiln_value_id_t value) {
+  if (walk->results[value].is_known) return NULL;
+  return kiln_error(KILN_INTERNAL, "a contraction's group stores a value that does not depend on it");
+}
+
+kiln_status_t kiln_contraction_build_epilogue(kiln_contraction_t *c) {
+  kiln_kernel_t *kernel = c->kernel;
+  walk_t walk = {c, KILN_NEW_ARRAY(kernel->arena, result_t, kernel->graph->value_count)};
+  c->tile_m_axis = kiln_kernel_axis(kernel, c->m.extent, c->tile.m);
+  c->tile_n_axis = kiln_kernel_axis(kernel, c->n.extent, c->tile.n);
+  c->tile_m = kiln_index_axis(kernel, c->tile_m_axis);
+  c->tile_n = kiln_index_axis(kernel, c->tile_n_axis);
+  KILN_TRY(apply_nodes(&walk));
+  uint32_t count = c->group->store_count;
+  kiln_kernel_store_t *stores = KILN_NEW_ARRAY(kernel->arena, kiln_kernel_store_t, count);
+  for (uint32_t i = 0; i < count; i++) {
+    kiln_value_id_t value = c->group->stores[i].value;
+    KILN_TRY(find_stored(&walk, value));
+    stores[i] = kiln_lower_store(c->lowering, &c->group->stores[i], walk.results[value].index);
+    stores[i].value = walk.results[value].scalar;
+  }
+  const uint32_t axes[] = {c->batch.axis, c->m.axis, c->n.axis};
+  kiln_region_t region = {.axes = kiln_arena_copy(kernel->arena, axes, sizeof axes),
+                          .axis_count = 3,
+                          .lanes = 1,
+                          .most_lanes = 16,
+                          .stores = stores,
+                          .store_count = count};
+  c->epilogue = kiln_schedule_vectorize(kernel, region, c->context);
+  return NULL;
+}

@@ -1,0 +1,204 @@
+/* codegen/contraction_plan.c: how a contraction's operands reach shared memory, and how large its tile is.
+ *
+ * An operand that is read as it lies goes there by cp.async, in the widest pieces that its alignment allows,
+ * along whichever axis its elements are neighbours: k, or its rows (m or n). Everything else (casts, pads,
+ * odd addresses of halves) is loaded, computed and stored. The arithmetic takes both arrangements. Called by
+ * contraction.c.
+ */
+#include "codegen/contraction.h"
+
+#include <math.h>
+
+enum { ROW_BYTES = 64, /* of K in a step */ ASYNC_STAGES = 4, NO_AXIS = -1 };
+
+/* --- copies -------------------------------------------------------------------------------------------- */
+
+static const kiln_space_axis_t *inner_of(const kiln_contraction_t *c, const kiln_operand_t *operand,
+                                         bool along_rows) {
+  return along_rows ? operand->rows : &c->k;
+}
+
+/* A region over (batch, outer, inner) that stores the operand's elements to the buffer "to". */
+static kiln_region_t copy_region(kiln_contraction_t *c, const kiln_operand_t *operand, bool along_rows) {
+  kiln_kernel_t *kernel = c->kernel;
+  const kiln_space_axis_t *inner = inner_of(c, operand, along_rows);
+  kiln_kernel_buffer_t to = {.kind = KILN_KERNEL_SHARED,
+                             .name = "to",
+                             .ref.index = operand == &c->b,
+                             .dtype = c->dtype,
+                             .written = true,
+                             .align_bytes = 16};
+  kiln_kernel_store_t store = {kiln_kernel_buffer(kernel, to), inner->index, operand->scalar};
+  const uint32_t axes[] = {c->batch.axis, inner_of(c, operand, !along_rows)->axis, inner->axis};
+  return (kiln_region_t){.axes = kiln_arena_copy(kernel->arena, axes, sizeof axes),
+                         .axis_count = 3,
+                         .lanes = 1,
+                         .most_lanes = kiln_contraction_chunk(c),
+                         .stores = kiln_arena_copy(kernel->arena, &store, sizeof store),
+                         .store_count = 1};
+}
+
+/* The region with its inner axis in steps of `width`, whether or not that divides it. */
+static kiln_region_t cut_inner(kiln_kernel_t *kernel, kiln_region_t region, uint32_t width,
+                               uint32_t *out_step) {
+  uint32_t inner = region.axes[region.axis_count - 1];
+  *out_step = kiln_kernel_axis(kernel, kernel->axes[inner].extent, width);
+  region.lane_axis = kiln_kernel_axis(kernel, kiln_dim_constant(width), 1);
+  region.lanes = width;
+  kiln_expr_id_t *axes = kiln_region_same_axes(kernel);
+  axes[inner] = kiln_index_add_scaled(kernel, kiln_index_axis(kernel, region.lane_axis),
+                                      kiln_dim_constant(width), kiln_index_axis(kernel, *out_step));
+  return kiln_region_replace(kernel, &region, axes);
+}
+
+static bool is_plain_load(const kiln_contraction_t *c, kiln_expr_id_t scalar) {
+  const kiln_expr_t *expr = &c->kernel->exprs[scalar];
+  return expr->kind == KILN_EXPR_LOAD && kiln_condition_is_true(c->kernel, expr->operands[1]) &&
+         c->kernel->buffers[expr->bits].kind == KILN_KERNEL_BUFFER;
+}
+
+/* Can the operand be copied `width` elements at a time along an axis? Describes the copy. */
+static bool try_async(kiln_contraction_t *c, const kiln_operand_t *operand, bool along_rows, uint32_t width,
+                      kiln_copy_t *out) {
+  kiln_kernel_t *kernel = c->kernel;
+  if (width * kiln_dtype_bytes(c->dtype) < 4) return false; /* cp.async knows 4, 8 and 16 bytes */
+  *out = (kiln_copy_t){.along_rows = along_rows, .is_async = true, .width = width, .has_step_axis = true};
+  if (width == 1) {
+    out->step_axis = inner_of(c, operand, along_rows)->axis;
+    out->buffer = (uint32_t)kernel->exprs[operand->scalar].bits;
+    out->offset = kernel->exprs[operand->scalar].operands[0];
+    return true;
+  }
+  kiln_region_t region = cut_inner(kernel, copy_region(c, operand, along_rows), width, &out->step_axis);
+  kiln_lanes_t lanes = kiln_lanes_analyze(kernel, &region);
+  const kiln_expr_t *load = &kernel->exprs[region.stores[0].value];
+  kiln_access_t access = kiln_lanes_access(&lanes, load->operands[0], load->operands[1]);
+  load = &kernel->exprs[region.stores[0].value];
+  out->buffer = (uint32_t)load->bits;
+  out->offset = access.base;
+  const kiln_symbol_class_t *class = c->context->symbol_class;
+  return access.is_contiguous && kiln_access_width(kernel, &access, out->buffer, class, NULL) == width;
+}
+
+/* The alignment that the chosen copy needs, on record. */
+static void rely_on(kiln_contraction_t *c, const kiln_copy_t *copy) {
+  kiln_access_t access = {.base = copy->offset, .window = copy->width};
+  kiln_access_width(c->kernel, &access, copy->buffer, c->context->symbol_class, c->context->guards);
+}
+
+/* How many loads of an operand have neighbouring elements along an axis? */
+static uint32_t contiguous_loads(kiln_contraction_t *c, const kiln_operand_t *operand, bool along_rows) {
+  kiln_kernel_t *kernel = c->kernel;
+  uint32_t step, count = 0;
+  if (kiln_dim_is(inner_of(c, operand, along_rows)->extent, 1)) return 0;
+  kiln_region_t region = cut_inner(kernel, copy_region(c, operand, along_rows), 2, &step);
+  kiln_lanes_t lanes = kiln_lanes_analyze(kernel, &region);
+  const bool *reachable = kiln_region_reachable(kernel, &region);
+  for (size_t i = 0, end = kernel->expr_count; i < end; i++) {
+    if (!reachable[i] || kernel->exprs[i].kind != KILN_EXPR_LOAD) continue;
+    const kiln_expr_id_t *operands = kernel->exprs[i].operands;
+    count += kiln_lanes_access(&lanes, operands[0], operands[1]).is_contiguous;
+  }
+  return count;
+}
+
+/* Loaded, computed and stored; the store goes to where the lanes of a step are. */
+static kiln_copy_t computed_copy(kiln_contraction_t *c, const kiln_operand_t *operand, bool along_rows) {
+  kiln_kernel_t *kernel = c->kernel;
+  kiln_copy_t copy = {.along_rows = along_rows};
+  copy.region = kiln_schedule_vectorize(kernel, copy_region(c, operand, along_rows), c->context);
+  copy.width = copy.region.lanes;
+  copy.has_step_axis = copy.region.axis_count == 3;
+  if (copy.has_step_axis) copy.step_axis = copy.region.axes[2];
+  kiln_kernel_store_t store = copy.region.stores[0];
+  store.offset = copy.width > 1 ? kiln_index_axis(kernel, copy.region.lane_axis)
+                                : kiln_index_constant(kernel, kiln_dim_constant(0));
+  copy.region.stores = kiln_arena_copy(kernel->arena, &store, sizeof store);
+  return copy;
+}
+
+/* Plain arithmetic reads 16 bytes of neighbouring rows; bytes would be more rows than a thread has. */
+static bool may_lie_along_rows(const kiln_contraction_t *c) {
+  return c->uses_tensor_cores || kiln_dtype_bytes(c->dtype) >= 4;
+}
+
+static kiln_copy_t choose_copy(kiln_contraction_t *c, const kiln_operand_t *operand) {
+  bool prefers_rows =
+      may_lie_along_rows(c) && contiguous_loads(c, operand, true) > contiguous_loads(c, operand, false);
+  kiln_copy_t copy;
+  if (is_plain_load(c, operand->scalar)) {
+    for (uint32_t width = kiln_contraction_chunk(c); width >= 1; width /= 2) {
+      if (!try_async(c, operand, prefers_rows, width, &copy)) continue;
+      rely_on(c, &copy);
+      return copy;
+    }
+  }
+  return computed_copy(c, operand, prefers_rows);
+}
+
+/* --- the tile ------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  uint16_t m, n, warps_m, warps_n;
+} shape_t;
+
+/* A warp of a tensor-core tile has multiples of 16 x 16. */
+static const shape_t tensor_shapes[] = {
+    {128, 128, 2, 4}, {128, 64, 2, 2}, {64, 128, 2, 2}, {64, 64, 2, 2}, {128, 32, 4, 1}, {32, 128, 1, 4},
+    {64, 32, 2, 2},   {32, 64, 2, 2},  {32, 32, 2, 2},  {16, 64, 1, 4}, {64, 16, 4, 1},
+};
+
+/* 16 x 16 threads, each with 1/16 of the rows and columns. */
+static const shape_t plain_shapes[] = {{128, 128, 0, 0}, {64, 64, 0, 0}, {32, 32, 0, 0}};
+
+static double typical(const kiln_contraction_t *c, kiln_dim_t dim) {
+  int64_t symbols[KILN_MAX_SYMBOLS], value;
+  for (uint32_t i = 0; i < KILN_MAX_SYMBOLS; i++) {
+    bool known = i < c->kernel->graph->symbol_count && c->kernel->graph->symbols[i].typical > 0;
+    symbols[i] = known ? c->kernel->graph->symbols[i].typical : 512;
+  }
+  return kiln_dim_eval(dim, symbols, &value) ? (double)value : 1e18;
+}
+
+/* Time, in units of one product: waves of tiles, each its products and, at the price of 32 products an
+ * element, what it reads per step of k. */
+static double cost_of(const kiln_contraction_t *c, shape_t shape) {
+  double tiles = ceil(typical(c, c->m.extent) / shape.m) * ceil(typical(c, c->n.extent) / shape.n) *
+                 typical(c, c->batch.extent);
+  return ceil(tiles / c->context->target->sm_count) * (shape.m * shape.n + 32.0 * (shape.m + shape.n));
+}
+
+/* Can the threads of a plain tile read 16 bytes along its rows, and does the thread's part fit registers? */
+static bool is_possible(const kiln_contraction_t *c, shape_t shape) {
+  uint32_t chunk = kiln_contraction_chunk(c), part = shape.m / 16;
+  if (c->uses_tensor_cores) return true;
+  if (kiln_dtype_bytes(c->accumulator) == 8 && part > 4) return false;
+  return !(c->a.copy.along_rows || c->b.copy.along_rows) || part >= chunk;
+}
+
+static kiln_tile_t choose_tile(const kiln_contraction_t *c) {
+  const shape_t *shapes = c->uses_tensor_cores ? tensor_shapes : plain_shapes;
+  size_t count = c->uses_tensor_cores ? sizeof tensor_shapes / sizeof *tensor_shapes
+                                      : sizeof plain_shapes / sizeof *plain_shapes;
+  const shape_t *best = NULL;
+  for (size_t i = 0; i < count; i++) {
+    if (!is_possible(c, shapes[i])) continue;
+    if (!best || cost_of(c, shapes[i]) < cost_of(c, *best)) best = &shapes[i];
+  }
+  bool is_async = c->a.copy.is_async || c->b.copy.is_async;
+  return (kiln_tile_t){.m = best->m,
+                       .n = best->n,
+                       .k = ROW_BYTES / (uint32_t)kiln_dtype_bytes(c->dtype),
+                       .warps_m = best->warps_m,
+                       .warps_n = best->warps_n,
+                       .threads = c->uses_tensor_cores ? 32u * best->warps_m * best->warps_n : 256,
+                       .stages = is_async ? ASYNC_STAGES : 2};
+}
+
+void kiln_contraction_plan(kiln_contraction_t *c) {
+  c->a.copy = choose_copy(c, &c->a);
+  c->b.copy = choose_copy(c, &c->b);
+  c->tile = choose_tile(c);
+  c->a.tile_rows = c->tile.m;
+  c->b.tile_rows = c->tile.n;
+}
