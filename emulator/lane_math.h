@@ -202,25 +202,24 @@ static inline float round_integral_f32(float x, unsigned rounding) {
 #define round_integral(x, rounding)                                                                          \
   _Generic((x), float : round_integral_f32, double : round_integral_f64)(x, rounding)
 
-/* 2^x: the integral part goes into the exponent, the rest, at most 1/2, through the Taylor series of exp(rest
- * ln 2), whose error after the term of degree 9 is below 2^-36. Denormal inputs are 0 to the unit, denormal
- * results come out rounded. */
+/* 2^x: the integral part goes into the exponent, in two halves so that denormal results are rounded once; the
+ * rest, at most 1/2, through the Taylor series of exp(rest ln 2), whose error behind the term of degree 7 is
+ * below 2^-27. */
 static inline float exp2_approx(float x) {
-  float limited = x < -152.0f ? -152.0f : x > 130.0f ? 130.0f : x;
-  double whole = (double)limited + 0x1.8p52;
-  double t = ((double)limited - (whole - 0x1.8p52)) * 0x1.62e42fefa39efp-1;
-  double p = 1.0 / 362880;
-  p = p * t + 1.0 / 40320;
-  p = p * t + 1.0 / 5040;
-  p = p * t + 1.0 / 720;
-  p = p * t + 1.0 / 120;
-  p = p * t + 1.0 / 24;
-  p = p * t + 1.0 / 6;
-  p = p * t + 0.5;
-  p = p * t + 1.0;
-  p = p * t + 1.0;
-  double power = f64_of_bits((bits_of_f64(whole) + 1023) << 52);
-  return x != x ? x : (float)(p * power);
+  float limited = x < -152.0f ? -152.0f : x > 130.0f ? 130.0f : x, whole = limited + 0x1.8p23f;
+  float t = (limited - (whole - 0x1.8p23f)) * 0x1.62e43p-1f;
+  int32_t exponent = (int32_t)bits_of_f32(whole) - 0x4b400000, half = exponent >> 1;
+  float p = 1.0f / 5040;
+  p = __builtin_fmaf(p, t, 1.0f / 720);
+  p = __builtin_fmaf(p, t, 1.0f / 120);
+  p = __builtin_fmaf(p, t, 1.0f / 24);
+  p = __builtin_fmaf(p, t, 1.0f / 6);
+  p = __builtin_fmaf(p, t, 0.5f);
+  p = __builtin_fmaf(p, t, 1.0f);
+  p = __builtin_fmaf(p, t, 1.0f);
+  float first = f32_of_bits((uint32_t)(half + 127) << 23),
+        second = f32_of_bits((uint32_t)(exponent - half + 127) << 23);
+  return x != x ? x : p * first * second;
 }
 static inline float log2_approx(float x) { return (float)log2((double)x); }
 static inline float sin_approx(float x) { return (float)sin((double)x); }

@@ -51,27 +51,11 @@ static void leave_mode(unsigned saved) {
 }
 #endif
 
-/* .sat: into [0, 1], NaN to 0; of halves by their bits. i->kind: bf16, not f16. */
-static void saturate_lane(emu_warp_t *w, const emu_inst_t *i, uint32_t lane) {
-  if (i->bytes == 8) {
-    double *x = (double *)(w->frame + i->arg[0]) + lane;
-    *x = *x > 1 ? 1 : *x > 0 ? *x : 0;
-  } else if (i->bytes == 4) {
-    float *x = (float *)(w->frame + i->arg[0]) + lane;
-    *x = *x > 1 ? 1 : *x > 0 ? *x : 0;
-  } else {
-    uint32_t *x = emu_u32(w, i->arg[0]) + lane, one = i->kind ? 0x3f80 : 0x3c00,
-             infinity = i->kind ? 0x7f80 : 0x7c00;
-    *x = *x & 0x8000 || *x > infinity ? 0 : *x > one ? one : *x;
-  }
-}
-
 const emu_inst_t *emu_exec_rounded(emu_warp_t *w, const emu_inst_t *i) {
   /* Nothing that the handler computes may move across the switches: it is reached through a pointer and works
    * in memory. */
   unsigned saved = enter_mode(i);
   const emu_inst_t *next = i->inner(w, i);
   leave_mode(saved);
-  if (i->clamp) EMU_EACH_LANE(lane, w->mask) saturate_lane(w, i, lane);
   return next;
 }

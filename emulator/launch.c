@@ -200,17 +200,16 @@ static emu_block_t *make_block(emu_launch_t *launch) {
   return block;
 }
 
+/* Only what a new block must not inherit is set: the lanes' program counters, and that no copy is pending. */
 static void start_warp(emu_block_t *block, uint32_t index, emu_worker_t *worker) {
   emu_launch_t *launch = block->launch;
   emu_warp_t *w = &block->warps[index];
   uint32_t threads = launch->threads_per_block - index * 32;
-  emu_copy_t *copies = w->copies;
-  uint32_t capacity = w->copy_capacity;
-  memset(w, 0, sizeof *w);
-  w->copies = copies;
-  w->copy_capacity = capacity;
   w->frame = block->frames + (size_t)index * launch->kernel->frame_bytes;
   w->lanes = w->ready = threads >= 32 ? ~0u : (1u << threads) - 1;
+  w->at_barrier = w->at_warp_sync = w->same_pc = w->served = w->yields = 0;
+  w->group = w->mask = w->copy_count = 0;
+  memset(w->pc, 0, sizeof w->pc);
   w->index = index;
   w->block = block;
   w->worker = worker;

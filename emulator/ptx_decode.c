@@ -202,18 +202,23 @@ static const char *bits_name(emu_type_t type) {
 }
 
 /* Puts an operation under its rounding mode, if it has one that differs from the loops' own. */
-static void put_moded(emu_builder_t *b, const emu_statement_t *s, emu_inst_t inst, modes_t modes,
-                      emu_type_t type) {
+static void put_moded(emu_builder_t *b, const emu_statement_t *s, emu_inst_t inst, modes_t modes) {
   inst.rounding = (uint8_t)modes.rounding;
   inst.flush = modes.flush;
-  inst.clamp = modes.saturate;
-  inst.bytes = type.bytes;
-  inst.kind = type.name[0] == 'b'; /* bf16: for the clamp */
-  if (modes.rounding != EMU_ROUND_NEAREST || modes.flush || modes.saturate) {
+  if (modes.rounding != EMU_ROUND_NEAREST || modes.flush) {
     inst.inner = inst.fn;
     inst.fn = emu_exec_rounded;
   }
   emu_put(b, s, inst);
+}
+
+/* .sat of a float result, behind the operation. */
+static void put_clamp(emu_builder_t *b, const emu_statement_t *s, uint32_t offset, emu_type_t type) {
+  char key[32];
+  snprintf(key, sizeof key, "clamp.%s", type.name);
+  const emu_lane_op_t *op = emu_lane_op_find(key);
+  if (!op) emu_unknown(b, s);
+  emu_put(b, s, (emu_inst_t){.fn = op->fn, .arg = {offset, offset}});
 }
 
 static bool is_half(emu_type_t type) {
@@ -271,7 +276,8 @@ static void decode_lanes(emu_builder_t *b, emu_statement_t *s) {
   }
   emu_result_t result = emu_result(b, s, &s->operands[0], result_type(s, type));
   inst.arg[0] = result.offset;
-  put_moded(b, s, inst, modes, type);
+  put_moded(b, s, inst, modes);
+  if (modes.saturate) put_clamp(b, s, inst.arg[0], type);
   emu_written(b, s, &result);
 }
 
@@ -360,15 +366,14 @@ static void decode_cvt(emu_builder_t *b, emu_statement_t *s) {
   if (to.kind != EMU_T_FLOAT && from.kind == EMU_T_FLOAT && !modes.integral) inst.rounding = EMU_ROUND_ZERO;
   inst.mode = relu || modes.integral;
   inst.kind = ties_away;
-  inst.bytes = to.bytes;
   inst.flush = modes.flush && !is_half(to) && !is_half(from);
-  inst.clamp = modes.saturate && to.kind == EMU_T_FLOAT && !is_half(to);
   bool rounds = inst.rounding != EMU_ROUND_NEAREST && !takes_rounding_itself(to, from);
-  if (rounds || inst.flush || inst.clamp) {
+  if (rounds || inst.flush) {
     inst.inner = inst.fn;
     inst.fn = emu_exec_rounded;
   }
   emu_put(b, s, inst);
+  if (modes.saturate && to.kind == EMU_T_FLOAT && !is_half(to)) put_clamp(b, s, result.offset, to);
   emu_written(b, s, &result);
 }
 
