@@ -99,8 +99,37 @@ static const kiln_plan_slot_t *plan_slots(kiln_arena_t *arena, const kiln_graph_
   return slots;
 }
 
+/* The constants of a plan in the making: a node's data stands there once, however many kernels read it. */
+typedef struct {
+  kiln_plan_constant_t *items;
+  size_t count, capacity;
+  uint32_t *numbers; /* per node of the graph: its constant + 1 */
+} constants_t;
+
+static uint32_t number_of_constant(kiln_arena_t *arena, const kiln_graph_t *graph, constants_t *constants,
+                                   uint32_t node) {
+  if (!constants->numbers[node]) {
+    kiln_plan_constant_t constant = {0};
+    constant.data = kiln_codegen_constant(arena, graph, node, &constant.size);
+    KILN_PUSH(arena, constants->items, constants->count, constants->capacity, constant);
+    constants->numbers[node] = (uint32_t)constants->count;
+  }
+  return constants->numbers[node] - 1;
+}
+
+/* Codegen's slots name the node of a constant; those of a plan, the constant's place in the plan. */
+static const kiln_slot_t *plan_parameters(kiln_arena_t *arena, const kiln_graph_t *graph,
+                                          const kiln_kernel_source_t *kernel, constants_t *constants) {
+  kiln_slot_t *slots = kiln_arena_copy(arena, kernel->slots, kernel->slot_count * sizeof *slots);
+  for (uint32_t i = 0; i < kernel->slot_count; i++) {
+    if (slots[i].kind != KILN_SLOT_CONSTANT) continue;
+    slots[i].buffer.index = number_of_constant(arena, graph, constants, slots[i].buffer.index);
+  }
+  return slots;
+}
+
 static const kiln_launch_t *plan_launches(kiln_arena_t *arena, const kiln_pipeline_t *pipeline,
-                                          const kiln_digest_t *kernel_keys) {
+                                          const kiln_digest_t *kernel_keys, constants_t *constants) {
   uint32_t count = pipeline->grouping->group_count;
   kiln_launch_t *launches = KILN_NEW_ARRAY(arena, kiln_launch_t, count);
   for (uint32_t i = 0; i < count; i++) {
@@ -108,7 +137,7 @@ static const kiln_launch_t *plan_launches(kiln_arena_t *arena, const kiln_pipeli
     launches[i] = (kiln_launch_t){.kernel = kernel_keys[i],
                                   .entry = kernel->entry,
                                   .shared_bytes = kernel->shared_bytes,
-                                  .slots = kernel->slots,
+                                  .slots = plan_parameters(arena, pipeline->optimized, kernel, constants),
                                   .slot_count = kernel->slot_count};
     memcpy(launches[i].grid, kernel->grid, sizeof kernel->grid);
     memcpy(launches[i].block, kernel->block, sizeof kernel->block);
@@ -120,6 +149,8 @@ const kiln_plan_t *kiln_pipeline_plan(kiln_arena_t *arena, const kiln_pipeline_t
                                       const kiln_digest_t *kernel_keys) {
   const kiln_graph_t *graph = pipeline->optimized;
   const kiln_grouping_t *grouping = pipeline->grouping;
+  constants_t constants = {.numbers = KILN_NEW_ARRAY(arena, uint32_t, graph->node_count)};
+  const kiln_launch_t *launches = plan_launches(arena, pipeline, kernel_keys, &constants);
   kiln_plan_t *plan = KILN_NEW(arena, kiln_plan_t);
   *plan = (kiln_plan_t){
       .symbol_count = graph->symbol_count,
@@ -131,8 +162,10 @@ const kiln_plan_t *kiln_pipeline_plan(kiln_arena_t *arena, const kiln_pipeline_t
       .slot_count = grouping->slot_count,
       .temp_slots = grouping->temp_slots,
       .temp_count = grouping->temp_count,
-      .launches = plan_launches(arena, pipeline, kernel_keys),
+      .launches = launches,
       .launch_count = grouping->group_count,
+      .constants = constants.items,
+      .constant_count = (uint32_t)constants.count,
       .constraints = pipeline->constraints.items,
       .constraint_count = (uint32_t)pipeline->constraints.count,
       .guards = pipeline->guards.items,
@@ -183,20 +216,27 @@ static void hash_options(kiln_hasher_t *hasher, const kiln_options_t *options) {
   hash_number(hasher, options->unfused);
 }
 
+kiln_digest_t kiln_pipeline_plan_key_of_hash(const kiln_digest_t *graph_hash, uint32_t symbol_count,
+                                             const kiln_target_t *target, const kiln_options_t *options,
+                                             const kiln_symbol_class_t *symbol_class,
+                                             const char *compiler_identity) {
+  kiln_hasher_t *hasher = start_key("plan");
+  hash_text(hasher, KILN_FINGERPRINT);
+  kiln_hasher_field(hasher, graph_hash->bytes, sizeof graph_hash->bytes);
+  hash_target(hasher, target);
+  hash_options(hasher, options);
+  for (uint32_t i = 0; i < symbol_count; i++) hash_number(hasher, (uint64_t)symbol_class->multiple[i]);
+  hash_number(hasher, symbol_class->wide);
+  hash_text(hasher, compiler_identity);
+  return kiln_hasher_finish(hasher);
+}
+
 kiln_digest_t kiln_pipeline_plan_key(kiln_arena_t *arena, const kiln_graph_t *canonical,
                                      const kiln_target_t *target, const kiln_options_t *options,
                                      const kiln_symbol_class_t *symbol_class, const char *compiler_identity) {
   kiln_digest_t graph = kiln_graph_hash(arena, canonical);
-  kiln_hasher_t *hasher = start_key("plan");
-  hash_text(hasher, KILN_FINGERPRINT);
-  kiln_hasher_field(hasher, graph.bytes, sizeof graph.bytes);
-  hash_target(hasher, target);
-  hash_options(hasher, options);
-  for (uint32_t i = 0; i < canonical->symbol_count; i++)
-    hash_number(hasher, (uint64_t)symbol_class->multiple[i]);
-  hash_number(hasher, symbol_class->wide);
-  hash_text(hasher, compiler_identity);
-  return kiln_hasher_finish(hasher);
+  return kiln_pipeline_plan_key_of_hash(&graph, canonical->symbol_count, target, options, symbol_class,
+                                        compiler_identity);
 }
 
 kiln_digest_t kiln_pipeline_kernel_key(const char *source, const kiln_target_t *target,

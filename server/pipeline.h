@@ -40,6 +40,11 @@ const kiln_plan_t *kiln_pipeline_plan(kiln_arena_t *arena, const kiln_pipeline_t
 kiln_digest_t kiln_pipeline_plan_key(kiln_arena_t *arena, const kiln_graph_t *canonical,
                                      const kiln_target_t *target, const kiln_options_t *options,
                                      const kiln_symbol_class_t *symbol_class, const char *compiler_identity);
+/* The same, for who has kept the graph's hash and not the graph. */
+kiln_digest_t kiln_pipeline_plan_key_of_hash(const kiln_digest_t *graph_hash, uint32_t symbol_count,
+                                             const kiln_target_t *target, const kiln_options_t *options,
+                                             const kiln_symbol_class_t *symbol_class,
+                                             const char *compiler_identity);
 /* Kernel key = SHA-256 over (source, target, compiler identity, NVRTC options). */
 kiln_digest_t kiln_pipeline_kernel_key(const char *source, const kiln_target_t *target,
                                        const char *compiler_identity);

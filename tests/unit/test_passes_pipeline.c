@@ -36,6 +36,64 @@ static kiln_target_t h200(void) {
 
 static const kiln_symbol_class_t any_symbols = {.multiple = {1, 1, 1, 1, 1, 1, 1, 1}};
 
+/* f32[count] that counts from first, as text. */
+static char *counting_constant(kiln_arena_t *arena, const char *name, int first, int count) {
+  kiln_buffer_t text;
+  kiln_buffer_init(&text);
+  kiln_buffer_printf(&text, " %%%s = constant() {dtype=f32, shape=[%d], values=[", name, count);
+  for (int i = 0; i < count; i++) kiln_buffer_printf(&text, i ? ",%d" : "%d", first + i);
+  kiln_buffer_printf(&text, "]}");
+  char *copy = kiln_arena_strdup(arena, kiln_buffer_text(&text));
+  kiln_buffer_deinit(&text);
+  return copy;
+}
+
+static const kiln_slot_t *constant_slot(const kiln_launch_t *launch, uint32_t which) {
+  for (uint32_t i = 0; i < launch->slot_count; i++) {
+    if (launch->slots[i].kind == KILN_SLOT_CONSTANT && !which--) return &launch->slots[i];
+  }
+  return NULL;
+}
+
+/* Two constants of 80 KB, too large for the source; the second is read by both launches. */
+static void plan_carries_large_constants_once_and_numbers_them_itself(void **state) {
+  kiln_arena_t *arena = *state;
+  enum { COUNT = 20000 };
+  const char *text = kiln_arena_printf(
+      arena,
+      "graph g(%%x: f32[%d], %%i: i64[%d]) {%s%s %%p = add(%%x, %%a) %%q = mul(%%p, %%b)"
+      " %%r = gather(%%b, %%i) {dim=0} return %%q, %%r }",
+      COUNT, COUNT, counting_constant(arena, "a", 0, COUNT), counting_constant(arena, "b", 7, COUNT));
+  kiln_target_t target = h200();
+  kiln_options_t options = {.unfused = true};
+  kiln_pipeline_t pipeline;
+  kiln_pass_run_t none = {.list = ""};
+  kiln_status_t status = kiln_pipeline_generate(arena, kiln_test_graph(arena, text), &target, &options,
+                                                &any_symbols, &none, &pipeline);
+  if (status) fail_msg("%s", kiln_status_message(status));
+  kiln_digest_t *keys = KILN_NEW_ARRAY(arena, kiln_digest_t, pipeline.grouping->group_count);
+  const kiln_plan_t *plan = kiln_pipeline_plan(arena, &pipeline, keys);
+  kiln_buffer_t bytes;
+  kiln_buffer_init(&bytes);
+  kiln_plan_encode(plan, &bytes);
+  status = kiln_plan_decode(arena, bytes.data, bytes.size, &plan);
+  kiln_buffer_deinit(&bytes);
+  if (status) fail_msg("%s", kiln_status_message(status));
+  assert_int_equal(plan->constant_count, 2);
+  uint32_t readers[2] = {0};
+  for (uint32_t i = 0; i < plan->launch_count; i++) {
+    const kiln_slot_t *slot = constant_slot(&plan->launches[i], 0);
+    if (slot) readers[slot->buffer.index]++;
+  }
+  assert_true(readers[0] >= 1 && readers[1] >= 1);
+  for (uint32_t c = 0; c < 2; c++) {
+    assert_int_equal(plan->constants[c].size, COUNT * sizeof(float));
+    const float *values = plan->constants[c].data;
+    assert_true(values[0] == 0 || values[0] == 7);
+    assert_true(values[COUNT - 1] == values[0] + COUNT - 1);
+  }
+}
+
 static void plan_holds_boundary_tensors_slots_and_launches(void **state) {
   kiln_arena_t *arena = *state;
   kiln_target_t target = h200();
@@ -125,6 +183,7 @@ static void kernel_key_depends_on_source_target_and_compiler(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      TEST(plan_carries_large_constants_once_and_numbers_them_itself),
       TEST(plan_holds_boundary_tensors_slots_and_launches),
       TEST(errors_say_what_was_being_done),
       TEST(plan_key_depends_on_everything_but_names_and_order),
