@@ -65,7 +65,8 @@ void flight_submit(flight_t *flight) {
 /* --- asking ----------------------------------------------------------------------------------------- */
 
 static kiln_status_t join(request_t *request, const flight_target_t *target,
-                          const kiln_symbol_class_t *symbol_class, const kiln_digest_t *key) {
+                          const kiln_symbol_class_t *symbol_class, const kiln_digest_t *key,
+                          const char *miss) {
   server_t *server = request->server;
   kiln_digest_t stored = storage_key(key, target->image_kind);
   const uint64_t *place = kiln_map_find(server->flights.plans, &stored, sizeof stored);
@@ -75,7 +76,7 @@ static kiln_status_t join(request_t *request, const flight_target_t *target,
   } else if (server->flights.count >= server->config->max_queued_compiles) {
     return kiln_error(KILN_OVERLOADED, "the daemon has %zu compiles under way", server->flights.count);
   } else {
-    plan = plan_flight_start(server, request->program, target, symbol_class, key);
+    plan = plan_flight_start(request, target, symbol_class, key, miss);
     if (!plan)
       return kiln_error_detail(kiln_error(KILN_OUT_OF_MEMORY, "no memory to compile"), "where", "host");
   }
@@ -96,8 +97,11 @@ kiln_status_t flights_want(request_t *request, const flight_target_t *target,
   server_t *server = request->server;
   program_t *program = request->program;
   check_compiler(server, program);
-  kiln_digest_t key = kiln_pipeline_plan_key(&request->arena, program->graph, target->target,
-                                             &program->options, symbol_class, server->workers.identity);
+  kiln_digest_t key =
+      kiln_pipeline_plan_key_of_hash(&program->hash, program->symbol_count, target->target, &program->options,
+                                     symbol_class, server->workers.identity);
+  const char *miss = program->class_count ? "not compiled yet for these symbol values on this device"
+                                          : "no plan with this key in memory or on disk";
   if (target->device != FLIGHT_NO_DEVICE) program_remember(program, target->device, symbol_class, &key);
   kiln_digest_t stored = storage_key(&key, target->image_kind);
   const kiln_buffer_t *full_key = program_full_key(program, &key);
@@ -114,7 +118,7 @@ kiln_status_t flights_want(request_t *request, const flight_target_t *target,
     return failure;
   }
   *out_waits = true;
-  return join(request, target, symbol_class, &key);
+  return join(request, target, symbol_class, &key, miss);
 }
 
 variant_t *flights_find(server_t *server, program_t *program, uint32_t device, kiln_image_kind_t image_kind,

@@ -63,9 +63,10 @@ bool flight_must_compile(flight_t *flight);
 void flight_submit(flight_t *flight);
 
 /* -- plans (flight_plan.c) ------------------------------------------------------------------------------- */
-/* NULL when memory is short. */
-plan_flight_t *plan_flight_start(server_t *server, program_t *program, const flight_target_t *target,
-                                 const kiln_symbol_class_t *symbol_class, const kiln_digest_t *key);
+/* miss: why the plan is not in memory. NULL when memory is short. */
+plan_flight_t *plan_flight_start(request_t *request, const flight_target_t *target,
+                                 const kiln_symbol_class_t *symbol_class, const kiln_digest_t *key,
+                                 const char *miss);
 void plan_flight_destroy(plan_flight_t *plan);
 /* Takes the status. */
 void plan_flight_fail(plan_flight_t *plan, kiln_status_t status, bool accident);

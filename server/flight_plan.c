@@ -209,8 +209,11 @@ static void plan_looked_up(store_lookup_t *lookup) {
   }
 }
 
-plan_flight_t *plan_flight_start(server_t *server, program_t *program, const flight_target_t *target,
-                                 const kiln_symbol_class_t *symbol_class, const kiln_digest_t *key) {
+plan_flight_t *plan_flight_start(request_t *request, const flight_target_t *target,
+                                 const kiln_symbol_class_t *symbol_class, const kiln_digest_t *key,
+                                 const char *miss) {
+  server_t *server = request->server;
+  program_t *program = request->program;
   plan_flight_t *plan = calloc(1, sizeof *plan);
   if (!plan) return NULL;
   const kiln_buffer_t *full_key = program_full_key(program, key);
@@ -233,7 +236,7 @@ plan_flight_t *plan_flight_start(server_t *server, program_t *program, const fli
                              .done = plan_done};
   TAILQ_INIT(&plan->waiters);
   plan->program = program_retain(program);
-  plan->outcome.miss = "no plan with this key in memory or on disk";
+  plan->outcome.miss = miss;
   server->flights.count++;
   if (!flight_register(&plan->flight, server->flights.plans)) {
     plan_flight_destroy(plan);

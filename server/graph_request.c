@@ -114,11 +114,11 @@ kiln_status_t graph_request_program(request_t *request, bool *out_waits) {
 /* --- symbols and targets ---------------------------------------------------------------------------- */
 
 static kiln_status_t read_symbol(request_t *request, const fields_t *fields, size_t index) {
-  const kiln_graph_t *graph = request->program->graph;
+  const program_t *program = request->program;
   const kiln_mpack_t *key = kiln_mpack_pair_key(fields->map, index);
-  for (uint32_t i = 0; i < graph->symbol_count; i++) {
-    if (!kiln_mpack_is_str(key, graph->symbols[i].name)) continue;
-    return field_int(fields, graph->symbols[i].name, 0, INT64_MAX, -1, &request->symbols[i]);
+  for (uint32_t i = 0; i < program->symbol_count; i++) {
+    if (!kiln_mpack_is_str(key, program->symbols[i].name)) continue;
+    return field_int(fields, program->symbols[i].name, 0, INT64_MAX, -1, &request->symbols[i]);
   }
   const char *name = "";
   size_t size = 0;
@@ -163,11 +163,11 @@ kiln_status_t graph_request_targets(request_t *request, size_t max_count) {
 
 static kiln_status_t choose_class(const request_t *request, kiln_symbol_class_t *out) {
   const program_t *program = request->program;
-  for (uint32_t i = 0; request->has_symbols && i < program->graph->symbol_count; i++) {
+  for (uint32_t i = 0; request->has_symbols && i < program->symbol_count; i++) {
     if (request->symbols[i] < 0)
       return kiln_error_detail(
-          kiln_error(KILN_INVALID_ARGUMENT, "no value for symbol '%s'", program->graph->symbols[i].name),
-          "field", "symbols.%s", program->graph->symbols[i].name);
+          kiln_error(KILN_INVALID_ARGUMENT, "no value for symbol '%s'", program->symbols[i].name), "field",
+          "symbols.%s", program->symbols[i].name);
   }
   *out = program_class(program, request->has_symbols ? request->symbols : NULL);
   return NULL;

@@ -35,6 +35,7 @@ bool program_source_digest(const program_source_t *source, kiln_digest_t *out) {
 typedef struct {
   program_t *program;
   const program_source_t *source;
+  kiln_arena_t *scratch; /* of the graph, which is not kept */
 } making_t;
 
 static kiln_status_t choose(const kiln_graph_list_t *graphs, const char *name, const kiln_graph_t **out) {
@@ -50,7 +51,7 @@ static kiln_status_t choose(const kiln_graph_list_t *graphs, const char *name, c
 }
 
 static kiln_status_t read_graph(making_t *making, const kiln_graph_t **out) {
-  kiln_arena_t *arena = &making->program->arena;
+  kiln_arena_t *arena = making->scratch;
   const program_source_t *source = making->source;
   if (!source->text) return kiln_graph_decode(arena, source->form, out);
   kiln_graph_list_t graphs = {0};
@@ -79,26 +80,48 @@ static void note_elements(program_t *program, kiln_map_t *seen, kiln_dim_t eleme
   kiln_map_put(seen, elements.terms, elements.term_count * sizeof *elements.terms, &added);
   if (added)
     KILN_PUSH(&program->arena, program->elements, program->element_count, program->element_capacity,
-              elements);
+              kiln_dim_copy(&program->arena, elements));
 }
 
-static void collect_elements(program_t *program) {
-  const kiln_graph_t *graph = program->graph;
-  kiln_map_t *seen = kiln_map_create(&program->arena);
+static void collect_elements(program_t *program, kiln_arena_t *scratch, const kiln_graph_t *graph) {
+  kiln_map_t *seen = kiln_map_create(scratch);
   for (uint32_t i = 0; i < graph->value_count; i++) {
     kiln_dim_t elements;
-    if (kiln_type_elements(&program->arena, &graph->types[i], &elements))
-      note_elements(program, seen, elements);
+    if (kiln_type_elements(scratch, &graph->types[i], &elements)) note_elements(program, seen, elements);
   }
+}
+
+/* What executions ask of the graph. */
+static void keep_boundary(program_t *program, const kiln_graph_t *graph) {
+  kiln_arena_t *arena = &program->arena;
+  kiln_symbol_t *symbols = KILN_NEW_ARRAY(arena, kiln_symbol_t, graph->symbol_count);
+  kiln_type_t *types = KILN_NEW_ARRAY(arena, kiln_type_t, graph->input_count);
+  bool *strided = KILN_NEW_ARRAY(arena, bool, graph->output_count);
+  for (uint32_t i = 0; i < graph->symbol_count; i++) {
+    symbols[i] = graph->symbols[i];
+    symbols[i].name = kiln_arena_strdup(arena, graph->symbols[i].name);
+  }
+  for (uint32_t i = 0; i < graph->input_count; i++) {
+    types[i] = graph->types[i];
+    for (uint32_t axis = 0; axis < types[i].rank; axis++)
+      types[i].dims[axis] = kiln_dim_copy(arena, types[i].dims[axis]);
+  }
+  for (uint32_t i = 0; i < graph->output_count; i++) strided[i] = graph->output_layouts[i].has_strides;
+  program->symbols = symbols;
+  program->input_types = types;
+  program->output_strided = strided;
+  program->symbol_count = graph->symbol_count;
+  program->input_count = graph->input_count;
+  program->output_count = graph->output_count;
 }
 
 /* With names: two graphs that differ in names are two programs, so that no error names what another session
  * said. */
-static kiln_digest_t digest_of_form(const program_t *program) {
+static kiln_digest_t digest_of_form(const kiln_options_t *options, const kiln_graph_t *graph) {
   kiln_buffer_t form;
   kiln_buffer_init(&form);
-  kiln_graph_encode(&form, program->graph);
-  kiln_digest_t digest = digest_of("", &program->options, kiln_buffer_text(&form), form.size);
+  kiln_graph_encode(&form, graph);
+  kiln_digest_t digest = digest_of("", options, kiln_buffer_text(&form), form.size);
   kiln_buffer_deinit(&form);
   return digest;
 }
@@ -106,29 +129,40 @@ static kiln_digest_t digest_of_form(const program_t *program) {
 static kiln_status_t make(void *argument) {
   making_t *making = argument;
   program_t *program = making->program;
-  kiln_arena_t *arena = &program->arena;
+  kiln_arena_t *scratch = making->scratch;
   const kiln_graph_t *graph;
   KILN_TRY(read_graph(making, &graph));
-  program->graph = kiln_graph_canonicalize(arena, graph);
-  program->input_types = program->graph->types;
-  kiln_graph_encode(&program->wire, without_names(arena, program->graph));
+  graph = kiln_graph_canonicalize(scratch, graph);
+  program->hash = kiln_graph_hash(scratch, graph);
+  kiln_graph_encode(&program->wire, without_names(scratch, graph));
   kiln_buffer_append(&program->full_key, &(kiln_digest_t){0}, sizeof(kiln_digest_t));
-  kiln_graph_key_bytes(arena, program->graph, &program->full_key);
-  collect_elements(program);
+  kiln_graph_key_bytes(scratch, graph, &program->full_key);
+  keep_boundary(program, graph);
+  collect_elements(program, scratch, graph);
   program->options = making->source->options;
-  if (!program_source_digest(making->source, &program->digest)) program->digest = digest_of_form(program);
+  if (!program_source_digest(making->source, &program->digest))
+    program->digest = digest_of_form(&program->options, graph);
   if (!program->wire.failed && !program->full_key.failed) return NULL;
   return kiln_error_detail(kiln_error(KILN_OUT_OF_MEMORY, "no memory for the graph"), "where", "host");
+}
+
+/* Either arena may run out. */
+static kiln_status_t make_guarded(void *argument) {
+  making_t *making = argument;
+  return kiln_arena_guard(making->scratch, make, making);
 }
 
 kiln_status_t program_create(const program_source_t *source, size_t limit_bytes, program_t **out_program) {
   program_t *program = calloc(1, sizeof *program);
   if (!program)
     return kiln_error_detail(kiln_error(KILN_OUT_OF_MEMORY, "no memory for a graph"), "where", "host");
-  program->references = 1;
+  kiln_arena_t scratch;
+  kiln_arena_init(&scratch, limit_bytes);
   kiln_arena_init(&program->arena, limit_bytes);
-  making_t making = {.program = program, .source = source};
-  kiln_status_t status = kiln_arena_guard(&program->arena, make, &making);
+  program->references = 1;
+  making_t making = {.program = program, .source = source, .scratch = &scratch};
+  kiln_status_t status = kiln_arena_guard(&program->arena, make_guarded, &making);
+  kiln_arena_deinit(&scratch);
   if (status) {
     program_release(program);
   } else {
@@ -169,8 +203,8 @@ kiln_symbol_class_t program_class(const program_t *program, const int64_t *symbo
   int64_t values[KILN_MAX_SYMBOLS] = {0};
   bool all_known = true;
   for (uint32_t i = 0; i < KILN_MAX_SYMBOLS; i++) {
-    bool declared = i < program->graph->symbol_count;
-    if (declared) values[i] = symbols ? symbols[i] : program->graph->symbols[i].typical;
+    bool declared = i < program->symbol_count;
+    if (declared) values[i] = symbols ? symbols[i] : program->symbols[i].typical;
     bool known = declared && (symbols || values[i]);
     all_known &= known || !declared;
     out.multiple[i] = known ? largest_power(values[i]) : 1;

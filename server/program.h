@@ -30,10 +30,13 @@ typedef struct {
   unsigned references;
   kiln_digest_t digest; /* of what was sent */
   kiln_options_t options;
-  kiln_arena_t arena;
-  const kiln_graph_t *graph;      /* canonical, with names */
-  const kiln_type_t *input_types; /* of the graph's inputs, in order */
-  kiln_dim_t *elements;           /* the different element counts that depend on symbols */
+  kiln_arena_t arena; /* of what follows; the graph itself is kept as bytes only */
+  kiln_digest_t hash; /* of the canonical graph */
+  const kiln_symbol_t *symbols;
+  const kiln_type_t *input_types;
+  const bool *output_strided; /* the graph declares its strides */
+  uint32_t symbol_count, input_count, output_count;
+  kiln_dim_t *elements; /* the different element counts that depend on symbols */
   size_t element_count, element_capacity;
   bool wide;              /* some tensor has 2^31 elements or more whatever the symbols are */
   kiln_buffer_t wire;     /* the graph for workers, without names */

@@ -72,19 +72,19 @@ static kiln_status_t read_tensor(request_t *request, const kiln_mpack_t *value, 
 
 static kiln_status_t read_inputs(request_t *request) {
   execution_t *execution = &request->execution;
-  const kiln_graph_t *graph = request->program->graph;
+  const program_t *program = request->program;
   const kiln_mpack_t *list = field_find(&request->fields, "inputs");
   size_t count = list ? kiln_mpack_count(list) : 0;
-  if ((list && kiln_mpack_kind(list) != KILN_MPACK_ARRAY) || count != graph->input_count)
+  if ((list && kiln_mpack_kind(list) != KILN_MPACK_ARRAY) || count != program->input_count)
     return field_wrong(&request->fields, "inputs",
-                       kiln_arena_printf(&request->arena, "an array of %u tensors", graph->input_count));
+                       kiln_arena_printf(&request->arena, "an array of %u tensors", program->input_count));
   execution->inputs = KILN_NEW_ARRAY(&request->arena, kiln_host_span_t, count);
   execution->input_strides = KILN_NEW_ARRAY(&request->arena, const int64_t *, count);
   execution->input_tensors = KILN_NEW_ARRAY(&request->arena, kiln_tensor_t, count + 1);
   for (uint32_t i = 0; i < count; i++) KILN_TRY(read_tensor(request, kiln_mpack_item(list, i), i));
   KILN_TRY(graph_request_symbols(request));
-  KILN_TRY(kiln_symbols_bind(graph->symbols, graph->symbol_count, request->program->input_types,
-                             graph->input_count, execution->input_tensors, request->symbols));
+  KILN_TRY(kiln_symbols_bind(program->symbols, program->symbol_count, program->input_types,
+                             program->input_count, execution->input_tensors, request->symbols));
   memcpy(execution->symbols, request->symbols, sizeof execution->symbols);
   return NULL;
 }
@@ -228,13 +228,12 @@ static void put_ints(kiln_buffer_t *out, const char *name, uint32_t rank, const 
 
 static void put_outputs(const request_t *request, const kiln_plan_t *plan, const char *bytes,
                         kiln_buffer_t *out) {
-  const kiln_graph_t *graph = request->program->graph;
   const execution_t *execution = &request->execution;
   kiln_mpack_str(out, "outputs");
   kiln_mpack_array(out, plan->output_count);
   for (uint32_t i = 0; i < plan->output_count; i++) {
     const kiln_plan_tensor_t *tensor = &plan->outputs[i];
-    bool strided = graph->output_layouts[i].has_strides;
+    bool strided = request->program->output_strided[i];
     kiln_mpack_map(out, strided ? 4 : 3);
     kiln_mpack_str(out, "dtype");
     kiln_mpack_str(out, kiln_dtype_name(tensor->type.dtype));

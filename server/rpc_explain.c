@@ -111,18 +111,17 @@ static const char *describe_class(request_t *request) {
   const program_t *program = request->program;
   kiln_symbol_class_t symbol_class = program_class(program, request->has_symbols ? request->symbols : NULL);
   const char *text = symbol_class.wide ? "64-bit indices" : "32-bit indices";
-  for (uint32_t i = 0; i < program->graph->symbol_count; i++)
-    text = kiln_arena_printf(&request->arena, "%s, %s a multiple of %lld", text,
-                             program->graph->symbols[i].name, (long long)symbol_class.multiple[i]);
+  for (uint32_t i = 0; i < program->symbol_count; i++)
+    text = kiln_arena_printf(&request->arena, "%s, %s a multiple of %lld", text, program->symbols[i].name,
+                             (long long)symbol_class.multiple[i]);
   return text;
 }
 
 static void put_key_parts(request_t *request, kiln_buffer_t *out) {
   const kiln_options_t *options = &request->program->options;
-  kiln_digest_t hash = kiln_graph_hash(&request->arena, request->program->graph);
   kiln_mpack_str(out, "key_parts");
   kiln_mpack_map(out, 6);
-  put_key(out, "graph", &hash);
+  put_key(out, "graph", &request->program->hash);
   put_text(out, "target",
            request->target_count ? request->target_names[0]
                                  : request->server->devices.items[request->device].info.target.arch);

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -62,6 +63,14 @@ static void on_control(uv_poll_t *poll, int status, int events) {
 
 /* --- connections ------------------------------------------------------------------------------------ */
 
+/* Without descriptors left the waiting connection would wake the loop again and again: the tick tries anew.
+ */
+static void pause_accepting(server_t *server) {
+  for (size_t i = 0; i < server->listener_count; i++) uv_poll_stop(&server->listeners[i]);
+  server->accepting = false;
+  server_watch(server);
+}
+
 static void on_connection(uv_poll_t *poll, int status, int events) {
   server_t *server = poll->data;
   (void)events;
@@ -69,12 +78,17 @@ static void on_connection(uv_poll_t *poll, int status, int events) {
     int descriptor = accept4(LISTEN_DESCRIPTOR + (int)(poll - server->listeners), NULL, NULL,
                              SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (descriptor < 0) {
-      if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
-        server_watch(server); /* no descriptors: the tick waits */
+      if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) pause_accepting(server);
       return;
     }
     session_accept(server, descriptor);
   }
+}
+
+static void start_accepting(server_t *server) {
+  for (size_t i = 0; i < server->listener_count; i++)
+    uv_poll_start(&server->listeners[i], UV_READABLE, on_connection);
+  server->accepting = true;
 }
 
 /* --- time ------------------------------------------------------------------------------------------- */
@@ -103,6 +117,7 @@ static void on_tick(uv_timer_t *timer) {
   more |= workers_tick(server, now_ns);
   more |= devices_tick(server, now_ns);
   more |= flights_tick(server);
+  if (!server->accepting && !server->drain_end_ns) start_accepting(server);
   if (server->drain_end_ns) {
     end_if_drained(server, now_ns);
   } else if (!more) {
@@ -117,8 +132,7 @@ void server_watch(server_t *server) {
 void server_drain(server_t *server) {
   if (server->drain_end_ns) return;
   server->drain_end_ns = kiln_clock_monotonic_ns() + server->config->drain_timeout;
-  for (size_t i = 0; i < server->listener_count; i++) uv_poll_stop(&server->listeners[i]);
-  server_watch(server);
+  pause_accepting(server);
 }
 
 /* --- set-up ----------------------------------------------------------------------------------------- */
@@ -136,9 +150,9 @@ static bool open_polls(server_t *server) {
     if (uv_poll_init(&server->loop, listener, LISTEN_DESCRIPTOR + (int)server->listener_count) < 0)
       return false;
     listener->data = server;
-    uv_poll_start(listener, UV_READABLE, on_connection);
     server->listener_count++;
   }
+  start_accepting(server);
   return true;
 }
 
@@ -183,15 +197,26 @@ static void close_server(server_t *server) {
   }
   uv_run(&server->loop, UV_RUN_DEFAULT);
   flights_deinit(server);
+  free(server->workers.slots);
   kiln_memory_cache_destroy(server->programs);
   kiln_memory_cache_destroy(server->plans);
   kiln_memory_cache_destroy(server->kernels);
+  free(server->devices.items);
   kiln_disk_cache_close(server->disk);
   uv_loop_close(&server->loop);
   kiln_buffer_deinit(&server->reply);
 }
 
+/* A connection is a descriptor: as many as the system lets us have. */
+static void raise_descriptor_limit(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int server_run(kiln_arena_t *arena, const config_t *config) {
+  raise_descriptor_limit();
   server_t *server = KILN_NEW(arena, server_t);
   server->config = config;
   server->log = config_log(config, "server");

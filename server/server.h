@@ -27,6 +27,7 @@ struct server {
   uv_poll_t control;
   uv_poll_t listeners[CONFIG_MAX_ITEMS];
   size_t listener_count;
+  bool accepting;
   uint64_t started_ns;
   uint64_t counters[COUNTER_COUNT];
   uint64_t rejections[KILN_CODE_COUNT]; /* requests that failed, per code */

@@ -217,12 +217,15 @@ static bool grow_executables(session_t *session) {
 kiln_status_t session_handle(session_t *session, program_t *program, uint64_t *out_handle) {
   uint64_t *place = kiln_map_find(session->handles, &program, sizeof program);
   if (!place) {
-    if (session->executable_count == SESSION_MAX_EXECUTABLES)
-      return kiln_error(KILN_OVERLOADED, "this session has %d executables", SESSION_MAX_EXECUTABLES);
+    uint64_t bytes = session->executable_bytes + program_bytes(program);
+    if (session->executable_count == SESSION_MAX_EXECUTABLES ||
+        bytes > session->server->config->memory_cache_size)
+      return kiln_error(KILN_OVERLOADED, "this session has too many executables");
     place = grow_executables(session) ? kiln_map_put(session->handles, &program, sizeof program, NULL) : NULL;
     if (!place)
       return kiln_error_detail(kiln_error(KILN_OUT_OF_MEMORY, "no memory for a handle"), "where", "host");
     session->executables[session->executable_count++] = program_retain(program);
+    session->executable_bytes = bytes;
     *place = session->executable_count;
   }
   *out_handle = *place;

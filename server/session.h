@@ -38,6 +38,7 @@ struct session {
   size_t outstanding;
   program_t **executables; /* handle - 1 -> program */
   size_t executable_count, executable_capacity;
+  uint64_t executable_bytes;
   kiln_map_t *handles; /* program -> handle */
   uint64_t served;     /* the turn in which its last compile began */
   uint64_t request_count, error_count;
@@ -49,7 +50,8 @@ void session_input(session_t *session, const char *bytes, size_t size, uint64_t 
 /* Never closes the session, so that callers need not look. */
 void session_send(session_t *session, const kiln_buffer_t *bytes);
 void session_close(session_t *session);
-/* The handle of a program, made when it has none. OVERLOADED when there are too many. */
+/* The handle of a program, made when it has none. OVERLOADED when there are too many, or they are too large.
+ */
 kiln_status_t session_handle(session_t *session, program_t *program, uint64_t *out_handle);
 program_t *session_program(const session_t *session, uint64_t handle); /* NULL when there is no such handle */
 /* Closes it when it idles inside a message or does not read. True while that may happen. */

@@ -107,15 +107,25 @@ static pid_t start(supervisor_t *supervisor, role_t role, uint32_t index, const 
   return error ? -1 : pid;
 }
 
+static void schedule_restart(supervisor_t *supervisor);
+
 static void start_server(supervisor_t *supervisor) {
   int pair[2], descriptors[CONFIG_MAX_ITEMS + 1];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) return;
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+    schedule_restart(supervisor);
+    return;
+  }
   descriptors[0] = pair[1];
   for (size_t i = 0; i < supervisor->listener_count; i++)
     descriptors[i + 1] = supervisor->listeners[i].socket;
   supervisor->server = start(supervisor, ROLE_SERVER, 0, descriptors, supervisor->listener_count + 1);
   close(pair[1]);
   supervisor->control = pair[0];
+  if (supervisor->server > 0) return;
+  supervisor->server = 0;
+  close(supervisor->control);
+  supervisor->control = -1;
+  schedule_restart(supervisor);
 }
 
 /* --- what the server asks --------------------------------------------------------------------------- */

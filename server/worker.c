@@ -96,8 +96,7 @@ static kiln_status_t run_plan(void *argument) {
                                   NULL, &pipeline));
   job_plan_done_t done = {.plan_ns = kiln_clock_monotonic_ns() - start_ns};
   kiln_buffer_append(job->out, &done, sizeof done);
-  recipe_encode(job->arena, &pipeline, &target->target, kiln_compiler_identity(job->worker->compiler),
-                job->out);
+  recipe_encode(job->arena, &pipeline, &target->target, kiln_buffer_text(&job->worker->identity), job->out);
   return NULL;
 }
 
