@@ -42,7 +42,6 @@ struct CUstream_st {
   emu_op_t *first, *last;
   bool busy;     /* its first operation is running */
   bool blocking; /* keeps order with the default stream */
-  uint64_t waiting_for_destruction;
   CUstream next; /* in its context */
 };
 
@@ -113,7 +112,6 @@ const emu_model_t *emu_model(void);
 /* The calling thread's context, or the error to return: NOT_INITIALIZED, INVALID_CONTEXT, or the context's
  * sticky fault. */
 CUresult emu_current(CUcontext *out_context);
-void emu_context_set_current(CUcontext context);
 
 /* --- the queue (driver_stream.c) --- */
 

@@ -7,8 +7,6 @@
 
 static _Thread_local CUcontext current_context;
 
-void emu_context_set_current(CUcontext context) { current_context = context; }
-
 static bool is_alive(CUcontext context) {
   emu_driver_t *driver = emu_driver();
   pthread_mutex_lock(&driver->lock);

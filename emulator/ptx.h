@@ -23,7 +23,6 @@
 #define EMU_MAX_LOCAL_BYTES (512u << 10)
 #define EMU_MAX_SHARED_BYTES (1u << 20)
 #define EMU_MAX_INSTRUCTIONS (1u << 20)
-#define EMU_MAX_CALL_DEPTH 32
 
 typedef enum { EMU_T_PRED, EMU_T_BITS, EMU_T_UNSIGNED, EMU_T_SIGNED, EMU_T_FLOAT } emu_type_kind_t;
 

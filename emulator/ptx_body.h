@@ -12,6 +12,7 @@
 #define EMU_MAX_PARTS 20
 #define EMU_MAX_OPERANDS 12
 #define EMU_MAX_VECTOR 16
+#define EMU_MAX_SCOPES 64 /* blocks within blocks */
 
 typedef enum {
   EMU_OPERAND_NONE,      /* "_" */
@@ -60,15 +61,9 @@ typedef struct {
   uint32_t *parameters;    /* offsets in local memory */
   uint32_t *parameter_bytes;
   uint32_t parameter_count, result_count; /* results come first */
-  uint32_t depth;                         /* calls deep when first reached */
 } emu_instance_t;
 
 #define EMU_UNKNOWN UINT32_MAX
-
-typedef struct {
-  const char *name;
-  uint32_t pc;
-} emu_label_t;
 
 typedef struct {
   uint32_t inst;
@@ -100,10 +95,8 @@ typedef struct {
   uint32_t *dynamic_constants; /* those to which the size of static shared memory is added at the end */
   size_t dynamic_count, dynamic_capacity;
 
-  kiln_map_t *scopes[EMU_MAX_CALL_DEPTH + 32]; /* name -> emu_symbol_t */
+  kiln_map_t *scopes[EMU_MAX_SCOPES]; /* name -> emu_symbol_t */
   uint32_t scope_count;
-  emu_label_t *labels;
-  size_t label_count, label_capacity;
   kiln_map_t *label_index; /* of the current function: name -> program counter + 1, or list + 1 */
   kiln_map_t *list_index;  /* of the current function: .branchtargets */
   emu_fixup_t *fixups;

@@ -4,8 +4,9 @@
 # Usage: check_globals.sh BUILD_FOLDER
 set -eu
 
-# "archive:symbol" of globals that cannot be otherwise, each with its reason. None so far.
-allowed='^$'
+# "archive:symbol" of globals that cannot be otherwise, each with its reason:
+# the emulator's driver: cuInit and its kin take no handle, so a process has one driver.
+allowed='^libkiln_emulator\.a:(emu_driver\.)?driver(\.[0-9]+)?$'
 
 found=$(objdump -t "$1"/lib/static/libkiln_*.a | awk '
   /^In archive/ { archive = $3; sub(/.*\//, "", archive); sub(/:$/, "", archive) }

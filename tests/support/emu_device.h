@@ -9,8 +9,8 @@
 #include "base/cuda.def"
 #undef KILN_CUDA
 
-/* cmocka set-up and tear-down: a context with all checkers on but the one for leaks; the tear-down fails when a
- * checker found something that the test did not take with emu_report. */
+/* cmocka set-up and tear-down: a context with all checkers on but the one for leaks; the tear-down fails when
+ * a checker found something that the test did not take with emu_report. */
 int emu_setup(void **state);
 int emu_teardown(void **state);
 
