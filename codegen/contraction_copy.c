@@ -51,28 +51,15 @@ static const char *bounds(kiln_emitter_t *emitter, const coordinate_t *outer, co
   return text ? kiln_arena_printf(emitter->kernel->arena, "%s && %s", text, other) : other;
 }
 
-/* Bytes of a piece that are inside, as text. */
-static const char *piece_bytes(kiln_emitter_t *emitter, const kiln_contraction_t *c,
-                               const coordinate_t *inner) {
-  uint32_t element_bytes = (uint32_t)kiln_dtype_bytes(c->dtype), bytes = inner->width * element_bytes;
-  kiln_dim_t extent = inner->axis->extent;
-  bool is_whole = kiln_dim_is_constant(extent) && extent.constant % inner->width == 0;
-  if (is_whole || inner->width == 1) return kiln_arena_printf(emitter->kernel->arena, "%u", bytes);
-  return kiln_arena_printf(emitter->kernel->arena, "kiln_at_most(%u * (%s - %s), %u)", element_bytes,
-                           kiln_emit_dim(emitter, extent, false), position(emitter, inner), bytes);
-}
-
-static void emit_piece(kiln_emitter_t *emitter, const kiln_contraction_t *c, const kiln_operand_t *operand,
-                       const coordinate_t *inner) {
-  const kiln_copy_t *copy = &operand->copy;
+static void emit_piece(kiln_emitter_t *emitter, const kiln_contraction_t *c, const kiln_copy_t *copy) {
   if (!copy->is_async) {
     kiln_emit_point(emitter, &copy->region);
     return;
   }
-  uint32_t bytes = copy->width * (uint32_t)kiln_dtype_bytes(c->dtype);
   const char *offset = kiln_emit_offset(emitter, copy->offset);
-  kiln_emit_line(emitter, "kiln_copy_async<%u>(to, %s + %s, %s);", bytes, emitter->buffer_names[copy->buffer],
-                 offset, piece_bytes(emitter, c, inner));
+  kiln_emit_line(emitter, "kiln_copy_async<%u>(to, %s + %s);",
+                 copy->width * (uint32_t)kiln_dtype_bytes(c->dtype), emitter->buffer_names[copy->buffer],
+                 offset);
 }
 
 static void name_axes(kiln_emitter_t *emitter, const kiln_contraction_t *c, const kiln_copy_t *copy,
@@ -117,7 +104,7 @@ void kiln_contraction_emit_copy(kiln_emitter_t *emitter, const kiln_contraction_
     kiln_emit_line(emitter, "  continue;");
     kiln_emit_line(emitter, "}");
   }
-  emit_piece(emitter, c, operand, &inner);
+  emit_piece(emitter, c, copy);
   emitter->indent--;
   kiln_emit_line(emitter, "}");
 }

@@ -70,6 +70,13 @@ static kiln_status_t apply_bias(kiln_contraction_t *c, kiln_expr_id_t *value) {
   return NULL;
 }
 
+/* As every node rounds: to the arithmetic type of its dtype (f32 for halves), then to the dtype. */
+static kiln_expr_id_t round_to(kiln_contraction_t *c, kiln_expr_id_t value, kiln_dtype_t dtype) {
+  bool is_twice = c->accumulator == KILN_DTYPE_f64 && kiln_dtype_is_half(dtype);
+  if (is_twice) value = op(c, KILN_OP_cast, KILN_DTYPE_f32, value, value);
+  return c->accumulator == dtype ? value : op(c, KILN_OP_cast, dtype, value, value);
+}
+
 /* alpha, bias and activation in the accumulator's dtype, then one rounding. */
 static kiln_status_t finish_sum(walk_t *walk) {
   kiln_contraction_t *c = walk->c;
@@ -80,7 +87,7 @@ static kiln_status_t finish_sum(walk_t *walk) {
   if (c->node->op == KILN_OP_gemm_rcr_bias_sigmoid) {
     value = op(c, KILN_OP_sigmoid, c->accumulator, value, value);
   }
-  if (c->accumulator != dtype) value = op(c, KILN_OP_cast, dtype, value, value);
+  value = round_to(c, value, dtype);
   if (c->node->op == KILN_OP_gemm_rcr_bias_relu) value = op(c, KILN_OP_relu, dtype, value, value);
   result->is_known = true;
   result->scalar = value;

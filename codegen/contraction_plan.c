@@ -61,9 +61,14 @@ static bool is_plain_load(const kiln_contraction_t *c, kiln_expr_id_t scalar) {
 static bool try_async(kiln_contraction_t *c, const kiln_operand_t *operand, bool along_rows, uint32_t width,
                       kiln_copy_t *out) {
   kiln_kernel_t *kernel = c->kernel;
+  kiln_dim_t extent = inner_of(c, operand, along_rows)->extent;
+  const kiln_symbol_class_t *class = c->context->symbol_class;
   if (width * kiln_dtype_bytes(c->dtype) < 4) return false; /* cp.async knows 4, 8 and 16 bytes */
+  if (kiln_dim_is_constant(extent) ? extent.constant % width != 0
+                                   : kiln_dim_multiple(extent, class->multiple) < width)
+    return false; /* the last piece would be partial */
   *out = (kiln_copy_t){.along_rows = along_rows, .is_async = true, .width = width, .has_step_axis = true};
-  if (width == 1) {
+  if (width == 1) { /* where it lies, whatever its neighbours */
     out->step_axis = inner_of(c, operand, along_rows)->axis;
     out->buffer = (uint32_t)kernel->exprs[operand->scalar].bits;
     out->offset = kernel->exprs[operand->scalar].operands[0];
@@ -76,14 +81,17 @@ static bool try_async(kiln_contraction_t *c, const kiln_operand_t *operand, bool
   load = &kernel->exprs[region.stores[0].value];
   out->buffer = (uint32_t)load->bits;
   out->offset = access.base;
-  const kiln_symbol_class_t *class = c->context->symbol_class;
   return access.is_contiguous && kiln_access_width(kernel, &access, out->buffer, class, NULL) == width;
 }
 
-/* The alignment that the chosen copy needs, on record. */
-static void rely_on(kiln_contraction_t *c, const kiln_copy_t *copy) {
+/* What the chosen copy needs of symbols, on record. */
+static void rely_on(kiln_contraction_t *c, const kiln_operand_t *operand, const kiln_copy_t *copy) {
+  kiln_dim_t extent = inner_of(c, operand, copy->along_rows)->extent;
   kiln_access_t access = {.base = copy->offset, .window = copy->width};
   kiln_access_width(c->kernel, &access, copy->buffer, c->context->symbol_class, c->context->guards);
+  if (!kiln_dim_is_constant(extent)) {
+    kiln_guard_multiple(c->kernel->arena, c->context->guards, extent, copy->width);
+  }
 }
 
 /* How many loads of an operand have neighbouring elements along an axis? */
@@ -129,7 +137,7 @@ static kiln_copy_t choose_copy(kiln_contraction_t *c, const kiln_operand_t *oper
   if (is_plain_load(c, operand->scalar)) {
     for (uint32_t width = kiln_contraction_chunk(c); width >= 1; width /= 2) {
       if (!try_async(c, operand, prefers_rows, width, &copy)) continue;
-      rely_on(c, &copy);
+      rely_on(c, operand, &copy);
       return copy;
     }
   }

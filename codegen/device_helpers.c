@@ -171,7 +171,6 @@ static const helper_t helpers[] = {
      "  return raised > high ? (T)high : raised;\n"
      "}\n"},
     /* -- contractions */
-    {"kiln_at_most", FUNCTION "int kiln_at_most(long long a, int b) { return a < b ? (int)a : b; }\n"},
     {"kiln_slot", "// Where element `inner` of row `outer` of a tile lies. Rows have INNER elements in "
                   "chunks of 16 bytes, which\n"
                   "// change places from row to row, so that the same chunk of eight neighbouring rows is in "
@@ -189,15 +188,16 @@ static const helper_t helpers[] = {
                    "  for (int i = 0; i < BYTES / (int)sizeof(T); ++i) to[i] = 0;\n"
                    "}\n"},
     {"kiln_copy_async",
-     "// The first `count` of BYTES bytes to shared memory, in the background; 0 for the others.\n"
-     "template <int BYTES>\n" FUNCTION "void kiln_copy_async(void *to, const void *from, int count) {\n"
+     "// To shared memory, in the background.\n"
+     "template <int BYTES>\n" FUNCTION "void kiln_copy_async(void *to, const void *from) {\n"
      "  const unsigned place = (unsigned)__cvta_generic_to_shared(to);\n"
      "  if (BYTES == 16)\n"
-     "    asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" ::\"r\"(place), "
-     "\"l\"(from), \"r\"(count) : \"memory\");\n"
+     "    asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\" ::\"r\"(place), \"l\"(from) : "
+     "\"memory\");\n"
      "  else\n"
-     "    asm volatile(\"cp.async.ca.shared.global [%0], [%1], %2, %3;\" ::\"r\"(place), "
-     "\"l\"(from), \"n\"(BYTES), \"r\"(count) : \"memory\");\n"
+     "    asm volatile(\"cp.async.ca.shared.global [%0], [%1], %2;\" ::\"r\"(place), \"l\"(from), "
+     "\"n\"(BYTES)\n"
+     "                 : \"memory\");\n"
      "}\n"},
     {"kiln_copy_commit", FUNCTION "void kiln_copy_commit() { asm volatile(\"cp.async.commit_group;\" ::: "
                                   "\"memory\"); }\n"},

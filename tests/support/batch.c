@@ -166,6 +166,29 @@ void kiln_batch_run(kiln_batch_t *batch, uint32_t number, const int64_t *symbols
   }
 }
 
+uint64_t kiln_batch_counter(kiln_batch_t *batch, uint32_t number, const int64_t *symbols,
+                            const kiln_tensor_t *inputs, const char *name) {
+  uint32_t count = batch->jobs[number].pipeline.optimized->output_count;
+  kiln_tensor_t *outputs = KILN_NEW_ARRAY(batch->arena, kiln_tensor_t, count);
+  kiln_batch_run(batch, number, symbols, inputs, outputs); /* opens the device */
+  require(kiln_device_count(batch->device, true), "counting");
+  kiln_batch_run(batch, number, symbols, inputs, outputs);
+  kiln_buffer_t json;
+  kiln_buffer_init(&json);
+  require(kiln_device_counters(batch->device, &json), "counters");
+  require(kiln_device_count(batch->device, false), "counting");
+  const char *field = kiln_arena_printf(batch->arena, "\"%s\":", name);
+  uint64_t total = 0;
+  bool found = false;
+  for (const char *at = kiln_buffer_text(&json); (at = strstr(at, field));) {
+    total += strtoull(at += strlen(field), NULL, 10);
+    found = true;
+  }
+  if (!found) fail_msg("no counter %s in %s", name, kiln_buffer_text(&json));
+  kiln_buffer_deinit(&json);
+  return total;
+}
+
 void kiln_batch_check(kiln_batch_t *batch, uint32_t number, const int64_t *symbols,
                       const kiln_tensor_t *inputs, const char *what) {
   const kiln_graph_t *graph = batch->jobs[number].pipeline.input;

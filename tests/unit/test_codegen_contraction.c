@@ -1,0 +1,169 @@
+/* tests/unit/test_codegen_contraction.c: contractions on the emulated device against the reference evaluator.
+ *
+ * Every dtype, op, operand layout and awkward size: the graphs of a test are compiled together and run with
+ * all checkers on. What the kernels cost is counted: tensor-core instructions against the padded tile grid,
+ * shared memory without a bank conflict, bytes against what the tiling needs.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ir/text.h"
+#include "tests/support/batch.h"
+#include "tests/support/random_graph.h"
+
+static const kiln_options_t plain = {0};
+static const kiln_symbol_class_t no_symbols = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
+static const kiln_pass_run_t no_passes = {.list = ""};
+
+static const kiln_graph_t *parse(kiln_arena_t *arena, const char *text) {
+  kiln_graph_list_t list = {0};
+  kiln_status_t status = kiln_text_parse(arena, "test", text, strlen(text), &list);
+  if (status) fail_msg("%s\n%s", kiln_status_message(status), text);
+  return list.graphs[0];
+}
+
+/* Each graph, in one batch, gives the reference's values. */
+static void check_all(const char *const *texts, size_t count, const char *arch, const int64_t *symbols) {
+  kiln_arena_t arena;
+  kiln_arena_init(&arena, 0);
+  kiln_batch_t *batch = kiln_batch_create(&arena, arch);
+  for (size_t i = 0; i < count; i++)
+    kiln_batch_add(batch, parse(&arena, texts[i]), &plain, &no_symbols, &no_passes);
+  kiln_batch_compile(batch);
+  for (uint32_t i = 0; i < count; i++) {
+    const kiln_graph_t *graph = kiln_batch_pipeline(batch, i)->input;
+    kiln_tensor_t *inputs = KILN_NEW_ARRAY(&arena, kiln_tensor_t, graph->input_count);
+    kiln_random_inputs(&arena, graph, i + 1, symbols, inputs);
+    kiln_batch_check(batch, i, symbols, inputs, texts[i]);
+  }
+  kiln_batch_destroy(batch);
+  kiln_arena_deinit(&arena);
+}
+
+#define CHECK_ALL(texts, arch, symbols) check_all(texts, sizeof(texts) / sizeof *(texts), arch, symbols)
+
+/* --- values -------------------------------------------------------------------------------------------- */
+
+static void every_dtype_in_every_orientation(void **state) {
+  (void)state;
+  static const char *const dtypes[] = {"f16", "bf16", "f32", "f64", "i8", "u8", "i32", "i64"};
+  const char *texts[2 * 8];
+  kiln_arena_t arena;
+  kiln_arena_init(&arena, 0);
+  for (int i = 0; i < 8; i++) {
+    const char *d = dtypes[i];
+    texts[2 * i] = kiln_arena_printf(
+        &arena, "graph g(%%a: %s[37,40], %%b: %s[24,40]) { %%y = gemm_rcr(%%a, %%b) return %%y }", d, d);
+    texts[2 * i + 1] = kiln_arena_printf(
+        &arena,
+        "graph g(%%a: %s[37,72] strides [1,40], %%b: %s[72,48]) { %%y = matmul(%%a, %%b) return %%y }", d, d);
+  }
+  CHECK_ALL(texts, "sm_90", NULL);
+  kiln_arena_deinit(&arena);
+}
+
+static void every_form_with_its_epilogue(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "graph g(%a: f16[2,9,33], %b: f16[21,33], %c: f16[21]) { %y = gemm_rcr_bias(%a, %b, %c) {alpha=0.5} "
+      "return %y }",
+      "graph g(%a: bf16[9,34], %b: bf16[21,34], %c: bf16[21]) { %y = gemm_rcr_bias_relu(%a, %b, %c) return "
+      "%y }",
+      "graph g(%a: f32[9,34], %b: f32[21,34], %c: f32[21]) { %y = gemm_rcr_bias_sigmoid(%a, %b, %c) "
+      "{alpha=-1} "
+      "return %y }",
+      "graph g(%a: i8[9,70], %b: i8[21,70], %c: i8[21]) { %y = gemm_rcr_bias_relu(%a, %b, %c) {alpha=-3} "
+      "return %y }",
+      "graph g(%a: i8[9,70], %b: i8[21,70]) { %y = gemm_rcr(%a, %b) {out=i32, alpha=1000} return %y }",
+      "graph g(%a: i64[9,7], %b: i64[21,7]) { %y = gemm_rcr(%a, %b) {alpha=9007199254740992} return %y }",
+      "graph g(%a: f16[9,40], %b: f16[21,40]) { %y = gemm_rcr(%a, %b) {out=f32} return %y }",
+      "graph g(%a: f64[9,40], %b: f64[21,40], %c: f64[21]) { %y = gemm_rcr_bias_sigmoid(%a, %b, %c) "
+      "{out=f16} "
+      "return %y }",
+      "graph g(%a: f32[9,40], %b: f32[21,40]) { %y = gemm_rcr(%a, %b) {out=bf16} return %y }",
+  };
+  CHECK_ALL(texts, "sm_80", NULL);
+}
+
+static void sizes_of_nothing_one_and_primes(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "graph g(%a: f16[3,0], %b: f16[5,0], %c: f16[5]) { %y = gemm_rcr_bias_sigmoid(%a, %b, %c) return %y }",
+      "graph g(%a: i32[3,0], %b: i32[0,5]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f16[1,1], %b: f16[1,1]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f32[7], %b: f32[7]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f16[7], %b: f16[7,13]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: bf16[2,5,7], %b: bf16[7]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f16[131,67], %b: f16[67,137]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f64[17,1], %b: f64[1,19]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: u8[17,3], %b: u8[3,1]) { %y = matmul(%a, %b) return %y }",
+  };
+  CHECK_ALL(texts, "sm_90", NULL);
+}
+
+static void batches_are_broadcast(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "graph g(%a: f16[3,1,17,24], %b: f16[2,24,16]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f32[5,24], %b: f32[4,2,24,6]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: bf16[24], %b: bf16[4,24,6]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: i32[2,1,3,1,4,5], %b: i32[1,2,1,3,5,6]) { %y = matmul(%a, %b) return %y }",
+  };
+  CHECK_ALL(texts, "sm_90", NULL);
+}
+
+static void operands_lie_as_strides_and_alignment_say(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "graph g(%a: f16[40,48] strides [96,2], %b: f16[40,48] strides [1,40]) { %y = gemm_rcr(%a, %b) return "
+      "%y }",
+      "graph g(%a: f16[40,48] align 2, %b: f16[40,48] align 4) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g(%a: f16[40,44] align 8, %b: f16[44,42]) { %y = matmul(%a, %b) return %y strides [1,64] }",
+      "graph g(%a: f32[40,48] strides [0,1], %b: f32[40,48] strides [1,0]) { %y = gemm_rcr(%a, %b) return %y "
+      "}",
+      "graph g(%a: i8[40,48] strides [50,1], %b: i8[48,40]) { %y = matmul(%a, %b) return %y strides [41,1] }",
+      "graph g(%a: bf16[2,3,16,32] strides [1536,32,96,1], %b: bf16[2,3,32,8] strides [768,8,24,1]) "
+      "{ %y = matmul(%a, %b) return %y strides [384,8,24,1] }",
+  };
+  CHECK_ALL(texts, "sm_80", NULL);
+}
+
+static void sizes_come_with_the_execution(void **state) {
+  (void)state;
+  const int64_t symbols[KILN_MAX_SYMBOLS] = {21, 3, 35};
+  static const char *const texts[] = {
+      "graph g[T,B,K](%a: f16[B,T,K], %b: f16[B,K,T]) { %y = matmul(%a, %b) return %y }",
+      "graph g[T,B,K](%a: f32[B,T,64], %b: f32[96,64], %c: f32[96]) { %y = gemm_rcr_bias(%a, %b, %c) return "
+      "%y }",
+      "graph g[T,B,K](%a: bf16[T,32*K], %b: bf16[K,32*K]) { %y = gemm_rcr(%a, %b) return %y }",
+  };
+  CHECK_ALL(texts, "sm_90", symbols);
+}
+
+/* A chain of more than 1024 products would be less accurate than docs/numerics.md promises. */
+static void long_sums_are_taken_in_levels(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "graph g(%a: f32[3,5000], %b: f32[5,5000]) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g(%a: f64[3,1500], %b: f64[5,1500]) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g(%a: f16[3,5000], %b: f16[5,5000]) { %y = gemm_rcr(%a, %b) {out=f32} return %y }",
+  };
+  CHECK_ALL(texts, "sm_90", NULL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_dtype_in_every_orientation),
+      cmocka_unit_test(every_form_with_its_epilogue),
+      cmocka_unit_test(sizes_of_nothing_one_and_primes),
+      cmocka_unit_test(batches_are_broadcast),
+      cmocka_unit_test(operands_lie_as_strides_and_alignment_say),
+      cmocka_unit_test(sizes_come_with_the_execution),
+      cmocka_unit_test(long_sums_are_taken_in_levels),
+  };
+  return cmocka_run_group_tests_name("codegen: contractions", tests, NULL, NULL);
+}
