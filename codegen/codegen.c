@@ -4,6 +4,7 @@
 
 #include "codegen/contraction.h"
 #include "codegen/elementwise.h"
+#include "codegen/rows.h"
 
 #include <string.h>
 
@@ -14,11 +15,13 @@ typedef kiln_status_t (*generate_t)(kiln_arena_t *arena, const kiln_graph_t *gra
 /* 400 nodes compile in about 0.4 s; 480 pointers leave room for dimensions in 4 KiB of parameters. */
 static const kiln_family_t families[] = {
     {"elementwise", kiln_elementwise_accepts, 400, 480},
+    {"rows", kiln_rows_accepts, 400, 480},
     {"contraction", kiln_contraction_accepts, 1, 480},
 };
 
 static const generate_t generators[] = {
     kiln_elementwise_generate,
+    kiln_rows_generate,
     kiln_contraction_generate,
 };
 

@@ -14,6 +14,13 @@ typedef struct {
 } helper_t;
 
 #define FUNCTION "__device__ __forceinline__ "
+#define REDUCER(name, expression)                                                                            \
+  "struct " name " {\n"                                                                                      \
+  "  template <typename T>\n"                                                                                \
+  "  static __device__ __forceinline__ T of(T a, T b) {\n"                                                   \
+  "    return " expression ";\n"                                                                             \
+  "  }\n"                                                                                                    \
+  "};\n"
 #define BINARY(name, body) "template <typename T>\n" FUNCTION "T " name "(T a, T b) {\n" body "}\n"
 
 /* total += a * b, where total is 16 x 8 and a 16 x 16. */
@@ -170,6 +177,114 @@ static const helper_t helpers[] = {
      "  const T raised = a < low ? (T)low : a;\n"
      "  return raised > high ? (T)high : raised;\n"
      "}\n"},
+    /* -- reductions: what two partial results give, the same in either order */
+    {"kiln_sum", "struct kiln_sum {\n"
+                 "  static __device__ __forceinline__ float of(float a, float b) { return a + b; }\n"
+                 "  static __device__ __forceinline__ double of(double a, double b) { return a + b; }\n"
+                 "  template <typename T>\n"
+                 "  static __device__ __forceinline__ T of(T a, T b) {\n"
+                 "    return (T)((unsigned long long)a + (unsigned long long)b);\n"
+                 "  }\n"
+                 "};\n"},
+    {"kiln_prod", "struct kiln_prod {\n"
+                  "  static __device__ __forceinline__ float of(float a, float b) { return a * b; }\n"
+                  "  static __device__ __forceinline__ double of(double a, double b) { return a * b; }\n"
+                  "  template <typename T>\n"
+                  "  static __device__ __forceinline__ T of(T a, T b) {\n"
+                  "    return (T)((unsigned long long)a * (unsigned long long)b);\n"
+                  "  }\n"
+                  "};\n"},
+    {"kiln_amax", REDUCER("kiln_amax", "kiln_maximum(a, b)")},
+    {"kiln_amin", REDUCER("kiln_amin", "kiln_minimum(a, b)")},
+    {"kiln_any", REDUCER("kiln_any", "a || b")},
+    {"kiln_all", REDUCER("kiln_all", "a && b")},
+    {"kiln_shuffle",
+     "template <typename T>\n" FUNCTION "T kiln_shuffle(unsigned mask, T value, int distance) {\n"
+     "  return (T)__shfl_xor_sync(mask, (int)value, distance);\n"
+     "}\n" FUNCTION "float kiln_shuffle(unsigned mask, float value, int distance) {\n"
+     "  return __shfl_xor_sync(mask, value, distance);\n"
+     "}\n" FUNCTION "double kiln_shuffle(unsigned mask, double value, int distance) {\n"
+     "  return __shfl_xor_sync(mask, value, distance);\n"
+     "}\n" FUNCTION "long long kiln_shuffle(unsigned mask, long long value, int distance) {\n"
+     "  return __shfl_xor_sync(mask, value, distance);\n"
+     "}\n"},
+    {"kiln_place",
+     "// A value and where in the row it was found.\n"
+     "template <typename T>\n"
+     "struct kiln_place {\n"
+     "  T value;\n"
+     "  long long at;\n"
+     "};\n"
+     "template <typename T>\n" FUNCTION
+     "kiln_place<T> kiln_shuffle(unsigned mask, kiln_place<T> place, int distance) {\n"
+     "  return {kiln_shuffle(mask, place.value, distance), kiln_shuffle(mask, place.at, distance)};\n"
+     "}\n"
+     "// A NaN wins; of equals the first.\n"
+     "template <typename T>\n" FUNCTION
+     "kiln_place<T> kiln_choose(kiln_place<T> a, kiln_place<T> b, bool a_wins, bool b_wins) {\n"
+     "  const bool a_is_nan = a.value != a.value, b_is_nan = b.value != b.value;\n"
+     "  if (a_is_nan != b_is_nan) return a_is_nan ? a : b;\n"
+     "  if (a_wins || b_wins) return a_wins ? a : b;\n"
+     "  return a.at < b.at ? a : b;\n"
+     "}\n"},
+    {"kiln_argmax", REDUCER("kiln_argmax", "kiln_choose(a, b, a.value > b.value, b.value > a.value)")},
+    {"kiln_argmin", REDUCER("kiln_argmin", "kiln_choose(a, b, a.value < b.value, b.value < a.value)")},
+    {"kiln_total",
+     "// One value per thread combined over the THREADS that share a row, neighbours first; all get the "
+     "result.\n"
+     "template <typename OP, int THREADS, int CALL, typename T>\n" FUNCTION "T kiln_total(T value) {\n"
+     "  constexpr int lanes = THREADS < 32 ? THREADS : 32, warps = THREADS / lanes;\n"
+     "  const unsigned team = lanes == 32 ? ~0u : ((1u << lanes % 32) - 1) << (threadIdx.x & 31 & -lanes);\n"
+     "#pragma unroll\n"
+     "  for (int distance = 1; distance < lanes; distance *= 2)\n"
+     "    value = OP::of(value, kiln_shuffle(team, value, distance));\n"
+     "  if (warps == 1) return value;\n"
+     "  __shared__ T of_warps[warps];\n"
+     "  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;\n"
+     "  __syncthreads();\n"
+     "  value = of_warps[threadIdx.x % warps];\n"
+     "#pragma unroll\n"
+     "  for (int distance = 1; distance < warps; distance *= 2)\n"
+     "    value = OP::of(value, kiln_shuffle(~0u, value, distance));\n"
+     "  return value;\n"
+     "}\n"},
+    {"kiln_partial",
+     "// What a thread has of COLUMNS columns of its row.\n"
+     "template <typename OP, typename T, int COLUMNS>\n"
+     "struct kiln_partial {\n"
+     "  T nothing, of[COLUMNS];\n"
+     "  __device__ __forceinline__ kiln_partial(T none) : nothing(none) {\n"
+     "#pragma unroll\n"
+     "    for (int i = 0; i < COLUMNS; ++i) of[i] = none;\n"
+     "  }\n"
+     "  __device__ __forceinline__ kiln_partial none() const { return kiln_partial(nothing); }\n"
+     "  __device__ __forceinline__ void add(int column, T value) {\n"
+     "    of[column] = OP::of(of[column], value);\n"
+     "  }\n"
+     "  __device__ __forceinline__ void add(const kiln_partial &run) {\n"
+     "#pragma unroll\n"
+     "    for (int i = 0; i < COLUMNS; ++i) add(i, run.of[i]);\n"
+     "  }\n"
+     "  // Columns of a vector, then threads, then a thread's vectors. CALL tells the calls of a kernel "
+     "apart.\n"
+     "  template <int LANES, int THREADS, int CALL>\n"
+     "  __device__ __forceinline__ T total() {\n"
+     "#pragma unroll\n"
+     "    for (int step = 1; step < LANES; step *= 2)\n"
+     "#pragma unroll\n"
+     "      for (int i = 0; i < COLUMNS; i += 2 * step) add(i, of[i + step]);\n"
+     "#pragma unroll\n"
+     "    for (int i = 0; i < COLUMNS; i += LANES) {\n"
+     "      if (i && THREADS > 32) __syncthreads();\n"
+     "      of[i] = kiln_total<OP, THREADS, CALL>(of[i]);\n"
+     "    }\n"
+     "#pragma unroll\n"
+     "    for (int step = LANES; step < COLUMNS; step *= 2)\n"
+     "#pragma unroll\n"
+     "      for (int i = 0; i < COLUMNS; i += 2 * step) add(i, of[i + step]);\n"
+     "    return of[0];\n"
+     "  }\n"
+     "};\n"},
     /* -- contractions */
     {"kiln_slot", "// Where element `inner` of row `outer` of a tile lies. Rows have INNER elements in "
                   "chunks of 16 bytes, which\n"
@@ -278,11 +393,11 @@ static const helper_t helpers[] = {
 
 enum { HELPER_COUNT = sizeof helpers / sizeof *helpers };
 
-/* Is `name` called in the text: followed by "(", or "<" for a template? */
+/* Is `name` called in the text: followed by "(", "<" for a template, "," for a type among its arguments? */
 static bool calls(const char *text, const char *name) {
   size_t length = strlen(name);
   for (const char *at = strstr(text, name); at; at = strstr(at + length, name)) {
-    if (at[length] == '(' || at[length] == '<') return true;
+    if (at[length] == '(' || at[length] == '<' || at[length] == ',') return true;
   }
   return false;
 }

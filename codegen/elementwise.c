@@ -10,6 +10,7 @@
 #include "codegen/elementwise.h"
 #include "codegen/emit.h"
 #include "codegen/lower.h"
+#include "codegen/lower_reduce.h"
 #include "codegen/schedule.h"
 
 #include <string.h>
@@ -23,7 +24,10 @@ enum {
 
 bool kiln_elementwise_accepts(const kiln_graph_t *graph, uint32_t node) {
   const kiln_op_info_t *info = kiln_op_info(graph->nodes[node].op);
+  uint32_t points;
   if (graph->nodes[node].operand_count > MOST_OPERANDS) return false;
+  if (kiln_node_reduces(&graph->nodes[node]))
+    return kiln_reduce_is_inline(graph, &graph->nodes[node], &points);
   return info->op_class == KILN_CLASS_ELEMENTWISE || info->op_class == KILN_CLASS_VIEW ||
          info->op_class == KILN_CLASS_CREATION || info->op_class == KILN_CLASS_INDEXING;
 }

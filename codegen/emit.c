@@ -98,8 +98,9 @@ static void tell_node(kiln_emitter_t *emitter, kiln_buffer_t *out, const char *c
   }
   kiln_buffer_printf(out, " = %s(", kiln_op_info(node->op)->name);
   for (uint32_t i = 0; i < node->operand_count && i < 8; i++) {
-    const char *name = names[node->operands[i]];
-    kiln_buffer_printf(out, i ? ", %s" : "%s", name ? name : "unread");
+    kiln_value_id_t operand = node->operands[i];
+    const char *name = operand == KILN_NO_VALUE ? "none" : names[operand] ? names[operand] : "unread";
+    kiln_buffer_printf(out, i ? ", %s" : "%s", name);
   }
   kiln_buffer_puts(out, node->operand_count > 8 ? ", ...) : " : ") : ");
   kiln_type_print(out, &graph->types[node->first_result], neutral_symbols);

@@ -110,7 +110,7 @@ static void emit_lane_count(kiln_region_writer_t *r) {
  * ------------------------------------------------------------------------------------------------ */
 
 /* Names the scalar's variable and its arithmetic form, which is defined where something computes with it. */
-static void emit_scalar(kiln_region_writer_t *r, kiln_expr_id_t id, const char *text) {
+void kiln_emit_scalar(kiln_region_writer_t *r, kiln_expr_id_t id, const char *text) {
   kiln_emitter_t *emitter = r->emitter;
   kiln_arena_t *arena = emitter->kernel->arena;
   kiln_dtype_t dtype = expr_at(r, id)->dtype;
@@ -153,7 +153,7 @@ static void emit_op(kiln_region_writer_t *r, kiln_expr_id_t id) {
   if (excess && !moves && expr->op != KILN_OP_cast)
     emit_excess(r, id, text);
   else
-    emit_scalar(r, id, moves ? text : kiln_emit_rounded(r->emitter, text, expr->dtype));
+    kiln_emit_scalar(r, id, moves ? text : kiln_emit_rounded(r->emitter, text, expr->dtype));
 }
 
 /* --- loads
@@ -173,7 +173,7 @@ const char *kiln_emit_element(kiln_region_writer_t *r, uint32_t buffer, kiln_exp
                            kiln_emit_index(emitter, offset, wide));
 }
 
-static void emit_element_load(kiln_region_writer_t *r, kiln_expr_id_t id) {
+const char *kiln_emit_element_load(kiln_region_writer_t *r, kiln_expr_id_t id) {
   kiln_arena_t *arena = r->emitter->kernel->arena;
   const kiln_expr_t *expr = expr_at(r, id);
   const char *text = kiln_emit_element(r, (uint32_t)expr->bits, expr->operands[0]), *guard = NULL;
@@ -185,7 +185,7 @@ static void emit_element_load(kiln_region_writer_t *r, kiln_expr_id_t id) {
   if (guard) {
     text = kiln_arena_printf(arena, "%s ? %s : %s", guard, text, kiln_emit_bits(r->emitter, 0, expr->dtype));
   }
-  emit_scalar(r, id, text);
+  return text;
 }
 
 /* A whole window, before the loop over the lanes. */
@@ -213,8 +213,8 @@ void kiln_emit_vector_load(kiln_region_writer_t *r, kiln_expr_id_t id) {
 void kiln_emit_lane_of_vector(kiln_region_writer_t *r, kiln_expr_id_t id) {
   const char *position = "lane";
   if (!r->loads[id].is_contiguous) position = kiln_emit_index(r->emitter, r->loads[id].pattern, false);
-  emit_scalar(r, id,
-              kiln_arena_printf(r->emitter->kernel->arena, "%s.at[%s]", r->emitter->names[id], position));
+  kiln_emit_scalar(
+      r, id, kiln_arena_printf(r->emitter->kernel->arena, "%s.at[%s]", r->emitter->names[id], position));
 }
 
 /* --- statements
@@ -239,15 +239,15 @@ static void emit_condition(kiln_region_writer_t *r, kiln_expr_id_t id) {
 }
 
 static void emit_position(kiln_region_writer_t *r, kiln_expr_id_t id) {
-  emit_scalar(r, id, kiln_emit_index(r->emitter, expr_at(r, id)->operands[0], true));
+  kiln_emit_scalar(r, id, kiln_emit_index(r->emitter, expr_at(r, id)->operands[0], true));
 }
 
 static void emit_select(kiln_region_writer_t *r, kiln_expr_id_t id) {
   const kiln_expr_id_t *operands = expr_at(r, id)->operands;
-  emit_scalar(r, id,
-              kiln_arena_printf(r->emitter->kernel->arena, "%s ? %s : %s", r->emitter->names[operands[0]],
-                                kiln_emit_stored(r->emitter, operands[1]),
-                                kiln_emit_stored(r->emitter, operands[2])));
+  kiln_emit_scalar(r, id,
+                   kiln_arena_printf(
+                       r->emitter->kernel->arena, "%s ? %s : %s", r->emitter->names[operands[0]],
+                       kiln_emit_stored(r->emitter, operands[1]), kiln_emit_stored(r->emitter, operands[2])));
 }
 
 void kiln_emit_expr(kiln_region_writer_t *r, kiln_expr_id_t id) {
@@ -261,7 +261,7 @@ void kiln_emit_expr(kiln_region_writer_t *r, kiln_expr_id_t id) {
     emit_condition(r, id);
     break;
   case KILN_EXPR_LOAD:
-    emit_element_load(r, id);
+    kiln_emit_scalar(r, id, kiln_emit_element_load(r, id));
     break;
   case KILN_EXPR_POSITION:
     emit_position(r, id);

@@ -27,12 +27,17 @@ kiln_region_writer_t kiln_region_writer(kiln_emitter_t *emitter, const kiln_regi
 const char *kiln_emit_steps(kiln_emitter_t *emitter, kiln_dim_t extent, uint32_t divisor, bool wide);
 /* Takes `thread`, a number below the product of the region's axes, apart: the last axis first. */
 void kiln_emit_axes(kiln_region_writer_t *r, bool is_wide);
+/* Names a scalar's variable, which gets this text, and its arithmetic form, which is defined where it is
+ * needed. */
+void kiln_emit_scalar(kiln_region_writer_t *r, kiln_expr_id_t id, const char *text);
 /* The statement that defines an expression; none for those that are text where they are used. */
 void kiln_emit_expr(kiln_region_writer_t *r, kiln_expr_id_t id);
 /* A load whose width is above 1: the whole window, outside the loop over lanes; and the lane's element of it,
  * inside. */
 void kiln_emit_vector_load(kiln_region_writer_t *r, kiln_expr_id_t id);
 void kiln_emit_lane_of_vector(kiln_region_writer_t *r, kiln_expr_id_t id);
+/* What a load of one element evaluates to, its conditions included. */
+const char *kiln_emit_element_load(kiln_region_writer_t *r, kiln_expr_id_t id);
 /* "in0 + 4 * a0" and "in0[4 * a0]" */
 const char *kiln_emit_address(kiln_region_writer_t *r, uint32_t buffer, kiln_expr_id_t offset);
 const char *kiln_emit_element(kiln_region_writer_t *r, uint32_t buffer, kiln_expr_id_t offset);

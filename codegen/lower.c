@@ -7,6 +7,7 @@
  */
 #include "codegen/lower.h"
 #include "codegen/constant.h"
+#include "codegen/lower_reduce.h"
 
 #include <string.h>
 
@@ -23,6 +24,9 @@ struct kiln_lowering {
   size_t stack_count, stack_capacity;
   kiln_request_t *needs; /* of the request on top of the stack */
   size_t need_count, need_capacity;
+  bool has_row;
+  uint32_t row_axis;   /* what REDUCEs run over */
+  const char *refusal; /* why the group is not one kernel; NULL: it is */
 };
 
 kiln_lowering_t *kiln_lowering_create(kiln_kernel_t *kernel, const kiln_grouping_t *grouping,
@@ -35,6 +39,11 @@ kiln_lowering_t *kiln_lowering_create(kiln_kernel_t *kernel, const kiln_grouping
   for (uint32_t i = 0; i < kernel->graph->input_count; i++) lowering->is_read[i] = true;
   for (uint32_t i = 0; i < group->input_count; i++) lowering->is_read[group->inputs[i]] = true;
   return lowering;
+}
+
+void kiln_lowering_set_row(kiln_lowering_t *lowering, uint32_t axis) {
+  lowering->has_row = true;
+  lowering->row_axis = axis;
 }
 
 static const kiln_type_t *type_of(const kiln_lowering_t *lowering, kiln_value_id_t value) {
@@ -120,6 +129,80 @@ static void need_indexed(kiln_lowering_t *lowering, const kiln_request_t *top, c
   else
     memcpy(wanted->index + 1, top->index + ids->rank, (table->rank - 1) * sizeof wanted->index[0]);
   wanted->index[axis] = kiln_index_clamped(kernel, (kiln_expr_id_t)*scalar, table->dims[axis]);
+}
+
+/* --- reductions
+ * ---------------------------------------------------------------------------------------- */
+
+static bool moves_along_row(const kiln_lowering_t *lowering, kiln_expr_id_t id) {
+  const kiln_kernel_t *kernel = lowering->kernel;
+  bool *moves = KILN_NEW_ARRAY(kernel->arena, bool, id + 1);
+  for (kiln_expr_id_t i = 0; i <= id; i++) {
+    const kiln_expr_t *expr = &kernel->exprs[i];
+    if (expr->kind == KILN_EXPR_REDUCE) continue;
+    moves[i] = expr->kind == KILN_EXPR_AXIS && expr->bits == lowering->row_axis;
+    for (uint32_t k = 0; k < expr->operand_count; k++) moves[i] |= moves[expr->operands[k]];
+  }
+  return moves[id];
+}
+
+/* The operand along the whole row: at a point that stands still while the row is walked. */
+static void need_row(kiln_lowering_t *lowering, const kiln_request_t *top, const kiln_node_t *node,
+                     const kiln_reduced_t *reduced) {
+  kiln_kernel_t *kernel = lowering->kernel;
+  kiln_request_t *row = need(lowering, node->operands[0], top->guard);
+  kiln_expr_id_t nowhere = kiln_index_constant(kernel, kiln_dim_constant(0));
+  if (!lowering->has_row) {
+    lowering->refusal = "a long reduction needs a kernel that works row by row";
+  } else if (!kiln_dim_equal(kernel->axes[lowering->row_axis].extent, reduced->count)) {
+    lowering->refusal = "its reductions have rows of different lengths";
+  } else {
+    kiln_reduce_index(kernel, reduced, top->index, nowhere, row->index);
+    for (uint32_t i = 0; i < reduced->source->rank; i++) {
+      if (moves_along_row(lowering, row->index[i]))
+        lowering->refusal = "its reductions are along different axes";
+    }
+    kiln_reduce_index(kernel, reduced, top->index, kiln_index_axis(kernel, lowering->row_axis), row->index);
+    *row = without_needless_guard(lowering, *row);
+    if (moves_along_row(lowering, row->guard))
+      lowering->refusal = "only a part of a row asks for its reduction";
+  }
+  if (lowering->refusal) lowering->need_count = 0;
+}
+
+static void need_points(kiln_lowering_t *lowering, const kiln_request_t *top, const kiln_node_t *node,
+                        const kiln_reduced_t *reduced, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    kiln_expr_id_t position = kiln_index_constant(lowering->kernel, kiln_dim_constant(i));
+    kiln_request_t *point = need(lowering, node->operands[0], top->guard);
+    kiln_reduce_index(lowering->kernel, reduced, top->index, position, point->index);
+  }
+}
+
+/* First the points of the row; for a normalization then the operand at this point, gamma and beta. */
+static void need_reduced(kiln_lowering_t *lowering, const kiln_request_t *top, const kiln_node_t *node) {
+  kiln_reduced_t reduced = kiln_reduced_of(lowering->kernel, node);
+  uint32_t points;
+  if (kiln_reduce_is_inline(lowering->kernel->graph, node, &points))
+    need_points(lowering, top, node, &reduced, points);
+  else
+    need_row(lowering, top, node, &reduced);
+  if (lowering->refusal || kiln_op_info(node->op)->op_class == KILN_CLASS_REDUCTION) return;
+  kiln_request_t *own = need(lowering, node->operands[0], top->guard);
+  memcpy(own->index, top->index, sizeof top->index);
+  for (uint32_t i = 1; i < node->operand_count; i++) {
+    if (node->operands[i] == KILN_NO_VALUE) continue;
+    kiln_request_t *affine = need(lowering, node->operands[i], top->guard);
+    kiln_reduce_affine_index(&reduced, top->index, affine->index);
+  }
+}
+
+static kiln_expr_id_t build_reduced(kiln_lowering_t *lowering, const kiln_node_t *node,
+                                    const kiln_expr_id_t *scalars) {
+  uint32_t points, count;
+  bool is_inline = kiln_reduce_is_inline(lowering->kernel->graph, node, &points);
+  count = is_inline ? points : 1;
+  return kiln_reduce_build(lowering->kernel, node, scalars, is_inline ? points : KILN_ROW, scalars + count);
 }
 
 /* --- concatenation
@@ -271,6 +354,8 @@ static void find_needs(kiln_lowering_t *lowering, const kiln_request_t *top, con
     need_parts(lowering, top, node);
   else if (kiln_op_info(node->op)->op_class == KILN_CLASS_INDEXING)
     need_indexed(lowering, top, node);
+  else if (kiln_node_reduces(node))
+    need_reduced(lowering, top, node);
   else
     need_elementwise(lowering, top, node);
   for (size_t i = 0; i < lowering->need_count; i++) {
@@ -295,6 +380,7 @@ static kiln_expr_id_t build(kiln_lowering_t *lowering, const kiln_request_t *top
   kiln_dtype_t dtype = type_of(lowering, top->value)->dtype;
   if (lowering->is_read[top->value]) return read_value(lowering, top);
   if (kiln_view_is_index_map(node->op)) return scalars[0];
+  if (kiln_node_reduces(node)) return build_reduced(lowering, node, scalars);
   switch (node->op) {
   case KILN_OP_pad:
     return build_pad(lowering, top, node, scalars);
@@ -321,6 +407,7 @@ static void step(kiln_lowering_t *lowering) {
   kiln_request_t top = lowering->stack[lowering->stack_count - 1];
   const kiln_node_t *node = kiln_graph_producer(kernel->graph, top.value);
   find_needs(lowering, &top, node);
+  if (lowering->refusal) return;
   kiln_expr_id_t *scalars = KILN_NEW_ARRAY(kernel->arena, kiln_expr_id_t, lowering->need_count + 1);
   bool ready = true;
   for (size_t i = lowering->need_count; i-- > 0;) {
@@ -344,6 +431,7 @@ kiln_status_t kiln_lower(kiln_lowering_t *lowering, const kiln_request_t *reques
   KILN_PUSH(lowering->kernel->arena, lowering->stack, lowering->stack_count, lowering->stack_capacity, first);
   while (lowering->stack_count) {
     step(lowering);
+    if (lowering->refusal) return kiln_error(KILN_UNSUPPORTED, "%s", lowering->refusal);
     if (kiln_map_count(lowering->answers) > MOST_ANSWERS || lowering->stack_count > 4 * MOST_ANSWERS) {
       return kiln_error(KILN_TOO_LARGE, "one kernel would need more than %d elements per element",
                         MOST_ANSWERS);

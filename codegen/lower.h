@@ -21,6 +21,9 @@ typedef struct kiln_lowering kiln_lowering_t;
 kiln_lowering_t *kiln_lowering_create(kiln_kernel_t *kernel, const kiln_grouping_t *grouping,
                                       const kiln_group_t *group);
 
+/* Reductions of rows that are not spelled out become REDUCEs over this axis, the last of the region's; all of
+ * them must have its extent. Without a row there may be none. */
+void kiln_lowering_set_row(kiln_lowering_t *lowering, uint32_t axis);
 /* The scalar of a request. TOO_LARGE when the group would read or compute more elements per element than is
  * sensible. */
 kiln_status_t kiln_lower(kiln_lowering_t *lowering, const kiln_request_t *request,

@@ -1,0 +1,44 @@
+/* codegen/rows.h: the family of reductions and normalizations, row by row.
+ *
+ *   rows.c: group -> region with a row axis -> rows_tile.c: how many threads share a row -> rows_emit.c:
+ * source Inside codegen/ only.
+ */
+#ifndef KILN_CODEGEN_ROWS_H
+#define KILN_CODEGEN_ROWS_H
+
+#include "codegen/emit.h"
+
+bool kiln_rows_accepts(const kiln_graph_t *graph, uint32_t node);
+/* Why these nodes and stores are not one kernel of the family, in a sentence; NULL when they are. The group's
+ * storage is not looked at. */
+const char *kiln_rows_refuses(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_group_t *group);
+kiln_status_t kiln_rows_generate(kiln_arena_t *arena, const kiln_graph_t *graph,
+                                 const kiln_grouping_t *grouping, const kiln_group_t *group,
+                                 const kiln_codegen_context_t *context, kiln_kernel_source_t *out_kernel);
+
+/* How a row lies over threads (rows_tile.c). Element number e of a row belongs to column e % columns. A
+ * column is summed from its first element to its last (in runs, when there are many), columns then as a
+ * balanced tree, neighbours first. So the order of a sum depends on the length of the row and on nothing
+ * else: not on the width of accesses, nor on what is fused with it. */
+typedef struct {
+  uint32_t columns; /* a power of two */
+  uint32_t threads; /* that share a row: a power of two, at most a block */
+  uint32_t groups;  /* a thread has that many vectors of columns: columns = threads * lanes * groups */
+  uint32_t rounds;  /* over all columns, unrolled: what is read in them stays in registers */
+  bool is_whole;    /* the rounds cover every row exactly */
+  bool is_enough;   /* the rounds cover every row */
+  uint32_t block_threads;
+} kiln_rows_tile_t;
+
+/* Elements of a row that one thread may keep, as told by what it does with them. */
+typedef struct {
+  uint32_t kept_bytes; /* of an element, in all loads that are kept */
+  uint32_t functions;  /* of the math library, per element and pass */
+} kiln_rows_cost_t;
+
+kiln_rows_tile_t kiln_rows_tile(const kiln_kernel_t *kernel, const kiln_region_t *region,
+                                kiln_rows_cost_t cost);
+/* The whole kernel but its entry. */
+void kiln_rows_emit(kiln_emitter_t *emitter, const kiln_region_t *region, kiln_kernel_source_t *kernel);
+
+#endif
