@@ -103,7 +103,7 @@ class Daemon:
         self.log_file = open(self.log_path, "ab")
         self.process = subprocess.Popen(
             [BUILD / "bin/kilnd", "--listen", f"unix:{self.socket}", "--cache-dir", self.cache, *self.arguments],
-            stderr=self.log_file, env=self.environment)
+            stdout=self.log_file, stderr=self.log_file, env=self.environment)
         deadline = time.monotonic() + 10 * SLOW
         while True:
             try:
