@@ -55,10 +55,25 @@ static const helper_t helpers[] = {
                        "  }\n"
                        "  return result;\n"
                        "}\n"},
-    {"kiln_store", "template <int N, int BYTES, typename T>\n" FUNCTION
-                   "void kiln_store(T *to, const kiln_vector<T, N, BYTES> &value) {\n"
-                   "  *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;\n"
-                   "}\n"},
+    {"kiln_store",
+     "// The instructions are spelled out, because the compiler splits some vectors into their elements.\n"
+     "template <int N, int BYTES, typename T>\n" FUNCTION
+     "void kiln_store(T *to, const kiln_vector<T, N, BYTES> &value) {\n"
+     "  unsigned word[(sizeof value + 3) / 4];\n"
+     "  memcpy(word, &value, sizeof value);\n"
+     "#pragma unroll\n"
+     "  for (int i = 0; BYTES >= 8 && i < sizeof value / BYTES; ++i) {\n"
+     "    T *const part = to + i * (BYTES / sizeof(T));\n"
+     "    const unsigned *const w = word + i * (BYTES / 4);\n"
+     "    if (BYTES == 16)\n"
+     "      asm volatile(\"st.global.v4.b32 [%0], {%1, %2, %3, %4};\" ::\"l\"(part), \"r\"(w[0]), "
+     "\"r\"(w[1]),\n"
+     "                   \"r\"(w[2]), \"r\"(w[3]));\n"
+     "    else\n"
+     "      asm volatile(\"st.global.v2.b32 [%0], {%1, %2};\" ::\"l\"(part), \"r\"(w[0]), \"r\"(w[1]));\n"
+     "  }\n"
+     "  if (BYTES < 8) *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;\n"
+     "}\n"},
     {"kiln_store_part", "// The first `count` elements.\n"
                         "template <int N, int BYTES, typename T>\n" FUNCTION
                         "void kiln_store_part(T *to, const kiln_vector<T, N, BYTES> &value, int count) {\n"

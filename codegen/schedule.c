@@ -46,8 +46,7 @@ const uint32_t *kiln_region_axes_with(kiln_kernel_t *kernel, const kiln_region_t
 /* --- order
  * -------------------------------------------------------------------------------------------------- */
 
-/* The factor of an axis in an index; 0 when it is not there. */
-static kiln_dim_t factor_of(const kiln_kernel_t *kernel, kiln_expr_id_t index, uint32_t axis) {
+kiln_dim_t kiln_schedule_stride(const kiln_kernel_t *kernel, kiln_expr_id_t index, uint32_t axis) {
   const kiln_expr_t *linear = &kernel->exprs[index];
   for (uint32_t i = 0; i < linear->operand_count; i++) {
     const kiln_expr_t *atom = &kernel->exprs[linear->operands[i]];
@@ -60,9 +59,9 @@ kiln_region_t kiln_schedule_order(kiln_kernel_t *kernel, kiln_region_t region) {
   uint32_t *axes = kiln_arena_copy(kernel->arena, region.axes, region.axis_count * sizeof *axes);
   for (uint32_t i = 1; i < region.axis_count; i++) {
     uint32_t axis = axes[i], k = i;
-    kiln_dim_t stride = factor_of(kernel, region.stores[0].offset, axis);
+    kiln_dim_t stride = kiln_schedule_stride(kernel, region.stores[0].offset, axis);
     for (; k > 0; k--) {
-      kiln_dim_t before = factor_of(kernel, region.stores[0].offset, axes[k - 1]);
+      kiln_dim_t before = kiln_schedule_stride(kernel, region.stores[0].offset, axes[k - 1]);
       if (kiln_dim_provably_ge(before, stride) || !kiln_dim_provably_ge(stride, before)) break;
       axes[k] = axes[k - 1];
     }
@@ -293,8 +292,8 @@ static bool can_merge(kiln_kernel_t *kernel, const kiln_region_t *region, uint32
   kiln_dim_t extent = kernel->axes[inner].extent;
   for (kiln_expr_id_t i = 0; i < kernel->expr_count; i++) {
     if (!reachable[i] || kernel->exprs[i].kind != KILN_EXPR_LINEAR) continue;
-    kiln_dim_t expected = kiln_kernel_dim_mul(kernel, factor_of(kernel, i, inner), extent);
-    if (!kiln_dim_equal(factor_of(kernel, i, outer), expected)) return false;
+    kiln_dim_t expected = kiln_kernel_dim_mul(kernel, kiln_schedule_stride(kernel, i, inner), extent);
+    if (!kiln_dim_equal(kiln_schedule_stride(kernel, i, outer), expected)) return false;
   }
   return true;
 }

@@ -33,6 +33,8 @@ kiln_region_t kiln_schedule_order(kiln_kernel_t *kernel, kiln_region_t region);
 kiln_axis_splits_t kiln_schedule_find_splits(kiln_kernel_t *kernel, kiln_region_t region);
 kiln_region_t kiln_schedule_split(kiln_kernel_t *kernel, kiln_region_t region,
                                   const kiln_axis_split_t *split);
+/* Axes in the order in which blocks read the fewest bytes, where that matters. */
+kiln_region_t kiln_schedule_localize(kiln_kernel_t *kernel, kiln_region_t region);
 /* Merges neighbouring axes that all expressions see as one. */
 kiln_region_t kiln_schedule_merge(kiln_kernel_t *kernel, kiln_region_t region);
 /* Cuts the innermost axis into vectors of up to 16 bytes, where alignment allows. Records what it relies on.
@@ -43,6 +45,8 @@ kiln_region_t kiln_schedule_vectorize(kiln_kernel_t *kernel, kiln_region_t regio
 /* -- the tools of the steps
  * ----------------------------------------------------------------------------------------------- */
 
+/* The factor of an axis in an index; 0 when it is no plain term of it. */
+kiln_dim_t kiln_schedule_stride(const kiln_kernel_t *kernel, kiln_expr_id_t index, uint32_t axis);
 /* A map for kiln_region_replace that changes nothing yet. */
 kiln_expr_id_t *kiln_region_same_axes(kiln_kernel_t *kernel);
 /* The region with axes of the kernel replaced in all expressions, as in kiln_rewrite; its list of axes is as

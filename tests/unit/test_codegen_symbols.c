@@ -183,7 +183,7 @@ static void slices_at_offsets_4_2_and_0_are_read_in_pairs(void **state) {
                      "%b = slice(%x) {starts=[2], limits=[1002]} %c = slice(%x) {starts=[0], limits=[1000]} "
                      "%d = add(%a, %b) %e = add(%d, %c) return %e }");
   assert_int_equal(count(ptx, "ld.global.nc.v2.f32"), 3);
-  assert_int_equal(count(ptx, "st.global.v2.f32"), 1);
+  assert_int_equal(count(ptx, "st.global.v2.b32"), 1);
   assert_int_equal(count(ptx, ".v4."), 0);
   kiln_arena_deinit(&arena);
 }
@@ -202,7 +202,7 @@ static void a_rotary_embedding_reads_each_half_once_in_16_bytes(void **state) {
   assert_int_equal(count(ptx, "ld.global"), 4); /* two of q, two of the table */
   assert_int_equal(count(ptx, "ld.global.nc.v4.u32"), 4);
   assert_int_equal(count(ptx, "st.global"), 2);
-  assert_int_equal(count(ptx, "st.global.v4.u32"), 2);
+  assert_int_equal(count(ptx, "st.global.v4.b32"), 2);
   kiln_arena_deinit(&arena);
 }
 
@@ -213,7 +213,7 @@ static void repeated_elements_are_computed_once(void **state) {
   const char *ptx =
       ptx_of(&arena, "graph g(%x: f32[32,64]) { %s = exp2(%x) %t = repeat(%s) {times=[2,2]} return %t }");
   assert_int_equal(count(ptx, "ex2.approx"), 4); /* one vector */
-  assert_int_equal(count(ptx, "st.global.v4.f32"), 4);
+  assert_int_equal(count(ptx, "st.global.v4.b32"), 4);
   kiln_arena_deinit(&arena);
 }
 

@@ -33,9 +33,22 @@ __device__ __forceinline__ kiln_vector<T, N, BYTES> kiln_load(const T *from) {
   return *reinterpret_cast<const kiln_vector<T, N, BYTES> *>(from);
 }
 
+// The instructions are spelled out, because the compiler splits some vectors into their elements.
 template <int N, int BYTES, typename T>
 __device__ __forceinline__ void kiln_store(T *to, const kiln_vector<T, N, BYTES> &value) {
-  *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;
+  unsigned word[(sizeof value + 3) / 4];
+  memcpy(word, &value, sizeof value);
+#pragma unroll
+  for (int i = 0; BYTES >= 8 && i < sizeof value / BYTES; ++i) {
+    T *const part = to + i * (BYTES / sizeof(T));
+    const unsigned *const w = word + i * (BYTES / 4);
+    if (BYTES == 16)
+      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(part), "r"(w[0]), "r"(w[1]),
+                   "r"(w[2]), "r"(w[3]));
+    else
+      asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(part), "r"(w[0]), "r"(w[1]));
+  }
+  if (BYTES < 8) *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;
 }
 
 __device__ __forceinline__ float kiln_float_from_bf16(unsigned short bits) {
@@ -56,19 +69,19 @@ extern "C" __global__ void __launch_bounds__(256) kiln_elementwise(
     int n0,
     int n1,
     int n2) {
-  // One thread for each of 32 x S0 x 64/8; it stores 2 times 8 elements.
+  // One thread for each of S0 x 32 x 64/8; it stores 2 times 8 elements.
   const unsigned thread = blockIdx.x * 256u + threadIdx.x;
   if (thread >= (((unsigned)n0 + 7) / 8)) return;
   const int a2 = thread % 8u;
   const unsigned rest1 = thread / 8u;
-  const int a1 = rest1 % (unsigned)n1;
-  const int a0 = rest1 / (unsigned)n1;
-  const auto w0 = kiln_load<8, 16>(in0 + n2 * a0 + 128 * a1 + 8 * a2);
-  const auto w1 = kiln_load<8, 16>(in1 + 128 * a1 + 8 * a2);
-  const auto w2 = kiln_load<8, 16>(in0 + n2 * a0 + 128 * a1 + 8 * a2 + 64);
-  const auto w3 = kiln_load<8, 16>(in2 + 128 * a1 + 8 * a2);
-  const auto w4 = kiln_load<8, 16>(in1 + 128 * a1 + 8 * a2 + 64);
-  const auto w5 = kiln_load<8, 16>(in2 + 128 * a1 + 8 * a2 + 64);
+  const int a1 = rest1 % 32u;
+  const int a0 = rest1 / 32u;
+  const auto w0 = kiln_load<8, 16>(in0 + n2 * a1 + 128 * a0 + 8 * a2);
+  const auto w1 = kiln_load<8, 16>(in1 + 128 * a0 + 8 * a2);
+  const auto w2 = kiln_load<8, 16>(in0 + n2 * a1 + 128 * a0 + 8 * a2 + 64);
+  const auto w3 = kiln_load<8, 16>(in2 + 128 * a0 + 8 * a2);
+  const auto w4 = kiln_load<8, 16>(in1 + 128 * a0 + 8 * a2 + 64);
+  const auto w5 = kiln_load<8, 16>(in2 + 128 * a0 + 8 * a2 + 64);
   kiln_vector<unsigned short, 8, 16> s0;
   kiln_vector<unsigned short, 8, 16> s1;
   #pragma unroll
@@ -99,8 +112,8 @@ extern "C" __global__ void __launch_bounds__(256) kiln_elementwise(
     s0.at[lane] = v15;
     s1.at[lane] = v21;
   }
-  kiln_store<8, 16>(out0 + n2 * a0 + 128 * a1 + 8 * a2, s0);
-  kiln_store<8, 16>(out0 + n2 * a0 + 128 * a1 + 8 * a2 + 64, s1);
+  kiln_store<8, 16>(out0 + n2 * a1 + 128 * a0 + 8 * a2, s0);
+  kiln_store<8, 16>(out0 + n2 * a1 + 128 * a0 + 8 * a2 + 64, s1);
 }
 
 // Relies on: 4096*S0+72 < 2147483648
