@@ -151,7 +151,11 @@ static kiln_op_t combiner(kiln_op_t reduction) {
  */
 static kiln_expr_id_t fold_points(builder_t *b, kiln_op_t op, kiln_dtype_t dtype, kiln_expr_id_t *terms) {
   uint32_t count = b->count;
-  if (!count) return real(b, op == KILN_OP_prod || op == KILN_OP_all, dtype);
+  if (!count) {
+    bool one = op == KILN_OP_prod || op == KILN_OP_all;
+    return kiln_scalar_constant(b->kernel, dtype,
+                                kiln_number_to_bits((kiln_number_t){true, one, one}, dtype));
+  }
   while (count > 1) {
     uint32_t pairs = count / 2;
     for (uint32_t i = 0; i < pairs; i++)

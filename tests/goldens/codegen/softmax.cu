@@ -1,0 +1,183 @@
+// Grid: (6) / 1 blocks of 256 threads.
+// Computes
+//   in0 : f16[6,4096]
+//   t0 = softmax(in0) : f16[6,4096]
+//   out0 <- t0
+
+// N elements that move BYTES at a time.
+template <typename T, int N, int BYTES>
+struct __align__(BYTES) kiln_vector {
+  T at[N];
+};
+
+template <int N, int BYTES, typename T>
+__device__ __forceinline__ kiln_vector<T, N, BYTES> kiln_load(const T *from) {
+  return *reinterpret_cast<const kiln_vector<T, N, BYTES> *>(from);
+}
+
+template <int N, int BYTES, typename T>
+__device__ __forceinline__ void kiln_store(T *to, const kiln_vector<T, N, BYTES> &value) {
+  *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;
+}
+
+__device__ __forceinline__ float kiln_float_from_f16(unsigned short bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+
+__device__ __forceinline__ unsigned short kiln_f16(float value) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+
+template <typename T>
+__device__ __forceinline__ T kiln_maximum(T a, T b) {
+  return a > b || a != a ? a : b;
+}
+
+struct kiln_sum {
+  static __device__ __forceinline__ float of(float a, float b) { return a + b; }
+  static __device__ __forceinline__ double of(double a, double b) { return a + b; }
+  template <typename T>
+  static __device__ __forceinline__ T of(T a, T b) {
+    return (T)((unsigned long long)a + (unsigned long long)b);
+  }
+};
+
+struct kiln_amax {
+  template <typename T>
+  static __device__ __forceinline__ T of(T a, T b) {
+    return kiln_maximum(a, b);
+  }
+};
+
+template <typename T>
+__device__ __forceinline__ T kiln_shuffle(unsigned mask, T value, int distance) {
+  return (T)__shfl_xor_sync(mask, (int)value, distance);
+}
+__device__ __forceinline__ float kiln_shuffle(unsigned mask, float value, int distance) {
+  return __shfl_xor_sync(mask, value, distance);
+}
+__device__ __forceinline__ double kiln_shuffle(unsigned mask, double value, int distance) {
+  return __shfl_xor_sync(mask, value, distance);
+}
+__device__ __forceinline__ long long kiln_shuffle(unsigned mask, long long value, int distance) {
+  return __shfl_xor_sync(mask, value, distance);
+}
+
+// One value per thread combined over the THREADS that share a row, neighbours first; all get the result.
+template <typename OP, int THREADS, int CALL, typename T>
+__device__ __forceinline__ T kiln_total(T value) {
+  constexpr int lanes = THREADS < 32 ? THREADS : 32, warps = THREADS / lanes;
+  const unsigned team = lanes == 32 ? ~0u : ((1u << lanes % 32) - 1) << (threadIdx.x & 31 & -lanes);
+#pragma unroll
+  for (int distance = 1; distance < lanes; distance *= 2)
+    value = OP::of(value, kiln_shuffle(team, value, distance));
+  if (warps == 1) return value;
+  __shared__ T of_warps[warps];
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = of_warps[threadIdx.x % warps];
+#pragma unroll
+  for (int distance = 1; distance < warps; distance *= 2)
+    value = OP::of(value, kiln_shuffle(~0u, value, distance));
+  return value;
+}
+
+// What a thread has of COLUMNS columns of its row.
+template <typename OP, typename T, int COLUMNS>
+struct kiln_partial {
+  T nothing, of[COLUMNS];
+  __device__ __forceinline__ kiln_partial(T none) : nothing(none) {
+#pragma unroll
+    for (int i = 0; i < COLUMNS; ++i) of[i] = none;
+  }
+  __device__ __forceinline__ kiln_partial none() const { return kiln_partial(nothing); }
+  __device__ __forceinline__ void add(int column, T value) {
+    of[column] = OP::of(of[column], value);
+  }
+  __device__ __forceinline__ void add(const kiln_partial &run) {
+#pragma unroll
+    for (int i = 0; i < COLUMNS; ++i) add(i, run.of[i]);
+  }
+  // Columns of a vector, then threads, then a thread's vectors. CALL tells the calls of a kernel apart.
+  template <int LANES, int THREADS, int CALL>
+  __device__ __forceinline__ T total() {
+#pragma unroll
+    for (int step = 1; step < LANES; step *= 2)
+#pragma unroll
+      for (int i = 0; i < COLUMNS; i += 2 * step) add(i, of[i + step]);
+#pragma unroll
+    for (int i = 0; i < COLUMNS; i += LANES) {
+      if (i && THREADS > 32) __syncthreads();
+      of[i] = kiln_total<OP, THREADS, CALL>(of[i]);
+    }
+#pragma unroll
+    for (int step = LANES; step < COLUMNS; step *= 2)
+#pragma unroll
+      for (int i = 0; i < COLUMNS; i += 2 * step) add(i, of[i + step]);
+    return of[0];
+  }
+};
+
+extern "C" __global__ void __launch_bounds__(256) kiln_rows(
+    const unsigned short *__restrict__ in0,
+    unsigned short *__restrict__ out0) {
+  // A block of 256 threads has a row.
+  // A thread adds up 8 columns of every 2048, and keeps what it reads twice of 2 x 8 elements.
+  const unsigned thread = blockIdx.x;
+  const int member = threadIdx.x;
+  const int a0 = thread;
+  kiln_vector<unsigned short, 8, 16> x22[2];
+  #pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    const int step = k * 256 + member;
+    const auto w0 = kiln_load<8, 16>(in0 + 4096 * a0 + 8 * step);
+    x22[k] = w0;
+  }
+  kiln_partial<kiln_amax, float, 8> p24(-__int_as_float(0x7f800000));
+  #pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    const int step = k * 256 + member;
+    #pragma unroll
+    for (int lane = 0; lane < 8; ++lane) {
+      const unsigned short v1 = x22[k].at[lane];
+      const float f1 = kiln_float_from_f16(v1);
+      p24.add(lane, f1);
+    }
+  }
+  const float v2 = p24.total<8, 256, 24>();
+  kiln_partial<kiln_sum, float, 8> p27(0);
+  #pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    const int step = k * 256 + member;
+    #pragma unroll
+    for (int lane = 0; lane < 8; ++lane) {
+      const unsigned short v3 = x22[k].at[lane];
+      const float f3 = kiln_float_from_f16(v3);
+      const float v4 = f3 - v2;
+      const float v5 = exp(v4);
+      p27.add(lane, v5);
+    }
+  }
+  const float v6 = p27.total<8, 256, 27>();
+  #pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    const int step = k * 256 + member;
+    kiln_vector<unsigned short, 8, 16> s0;
+    #pragma unroll
+    for (int lane = 0; lane < 8; ++lane) {
+      const unsigned short v7 = x22[k].at[lane];
+      const float f7 = kiln_float_from_f16(v7);
+      const float v8 = f7 - v2;
+      const float v9 = exp(v8);
+      const float v10 = v9 / v6;
+      const unsigned short v11 = kiln_f16(v10);
+      s0.at[lane] = v11;
+    }
+    kiln_store<8, 16>(out0 + 4096 * a0 + 8 * step, s0);
+  }
+}
+
