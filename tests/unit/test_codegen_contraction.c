@@ -137,8 +137,7 @@ static void sizes_come_with_the_execution(void **state) {
   const int64_t symbols[KILN_MAX_SYMBOLS] = {21, 3, 35};
   static const char *const texts[] = {
       "graph g[T,B,K](%a: f16[B,T,K], %b: f16[B,K,T]) { %y = matmul(%a, %b) return %y }",
-      "graph g[T,B,K](%a: f32[B,T,64], %b: f32[96,64], %c: f32[96]) { %y = gemm_rcr_bias(%a, %b, %c) return "
-      "%y }",
+      "graph g[T,B,K](%a: f32[B,T,64], %b: f32[96,64], %c: f32[96]) {%y = gemm_rcr_bias(%a, %b, %c) return %y}",
       "graph g[T,B,K](%a: bf16[T,32*K], %b: bf16[K,32*K]) { %y = gemm_rcr(%a, %b) return %y }",
   };
   CHECK_ALL(texts, "sm_90", symbols);
