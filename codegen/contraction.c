@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+enum { MOST_STORES = 64 };
+
 static bool is_contraction(const kiln_graph_t *graph, uint32_t node) {
   return kiln_op_info(graph->nodes[node].op)->op_class == KILN_CLASS_CONTRACTION;
 }
@@ -126,6 +128,16 @@ static const kiln_node_t *find_node(const kiln_graph_t *graph, const kiln_group_
   return NULL;
 }
 
+static kiln_status_t check_group(const kiln_graph_t *graph, const kiln_group_t *group) {
+  kiln_value_id_t stores[MOST_STORES];
+  if (group->store_count > MOST_STORES)
+    return kiln_error(KILN_INTERNAL, "a contraction with too many stores");
+  for (uint32_t i = 0; i < group->store_count; i++) stores[i] = group->stores[i].value;
+  const char *refusal =
+      kiln_contraction_refusal(graph, group->nodes, group->node_count, stores, group->store_count);
+  return refusal ? kiln_error(KILN_INTERNAL, "no contraction kernel: %s", refusal) : NULL;
+}
+
 kiln_status_t kiln_contraction_generate(kiln_arena_t *arena, const kiln_graph_t *graph,
                                         const kiln_grouping_t *grouping, const kiln_group_t *group,
                                         const kiln_codegen_context_t *context,
@@ -137,7 +149,7 @@ kiln_status_t kiln_contraction_generate(kiln_arena_t *arena, const kiln_graph_t 
                           .group = group,
                           .context = context,
                           .node = find_node(graph, group)};
-  if (!c.node) return kiln_error(KILN_INTERNAL, "a contraction group without a contraction");
+  KILN_TRY(check_group(graph, group));
   c.dtype = type_of(&c, c.node->operands[0])->dtype;
   c.accumulator = accumulator_of(c.dtype);
   c.uses_tensor_cores = kiln_dtype_is_half(c.dtype);

@@ -18,6 +18,9 @@
 #include "codegen/schedule.h"
 
 bool kiln_contraction_accepts(const kiln_graph_t *graph, uint32_t node);
+/* Why no kernel makes these nodes (ascending) and stores these values; NULL when one does. */
+const char *kiln_contraction_refusal(const kiln_graph_t *graph, const uint32_t *nodes, uint32_t node_count,
+                                     const kiln_value_id_t *stores, uint32_t store_count);
 kiln_status_t kiln_contraction_generate(kiln_arena_t *arena, const kiln_graph_t *graph,
                                         const kiln_grouping_t *grouping, const kiln_group_t *group,
                                         const kiln_codegen_context_t *context,
@@ -102,10 +105,6 @@ void kiln_contraction_plan(kiln_contraction_t *c);
 
 /* Builds the region that stores, over (batch, m, n), from the sums in shared memory. */
 kiln_status_t kiln_contraction_build_epilogue(kiln_contraction_t *c);
-/* Why these nodes, one of which is a contraction, make no kernel; NULL when they do. */
-const char *kiln_contraction_epilogue_refusal(const kiln_graph_t *graph, const uint32_t *nodes,
-                                              uint32_t node_count);
-
 /* The statements that copy one step of K of an operand to its tile; `step` and the tile's pointer are
  * variables. `type` is that of coordinates. */
 void kiln_contraction_emit_copy(kiln_emitter_t *emitter, const kiln_contraction_t *c,

@@ -86,7 +86,7 @@ void kiln_contraction_emit_copy(kiln_emitter_t *emitter, const kiln_contraction_
   uint32_t bytes = copy->width * (uint32_t)kiln_dtype_bytes(c->dtype);
   name_axes(emitter, c, copy, &outer, &inner, type[0] == 'l');
   tell_copy(emitter, operand);
-  kiln_emit_line(emitter, "#pragma unroll");
+  kiln_emit_line(emitter, copy->is_async ? "#pragma unroll" : "#pragma unroll 2");
   kiln_emit_line(emitter, "for (int i = 0; i < %u; ++i) {", (pieces + threads - 1) / threads);
   emitter->indent++;
   kiln_emit_line(emitter, "const int piece = i * %u + threadIdx.x, row = piece / %u, column = piece %% %u;",

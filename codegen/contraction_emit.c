@@ -191,7 +191,7 @@ static void emit_plain_products(kernel_t *k) {
   const kiln_contraction_t *c = k->c;
   uint32_t m = c->tile.m / 16, n = c->tile.n / 16, chunk = kiln_contraction_chunk(c);
   const char *sums = k->has_chains ? "part" : "total";
-  LINE(k, "#pragma unroll");
+  LINE(k, chunk < 16 ? "#pragma unroll" : "#pragma unroll 1");
   LINE(k, "for (int k = 0; k < %u; k += %u) {", c->tile.k, chunk);
   open_block(k);
   LINE(k, "%s a[%u][%u], b[%u][%u];", k->sum, m, chunk, n, chunk);

@@ -8,6 +8,7 @@
 #include "codegen/constant.h"
 #include "codegen/contraction.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A value that depends on the sums. */
@@ -201,8 +202,7 @@ static kiln_status_t apply_nodes(walk_t *walk) {
   return NULL;
 }
 
-/* A value that does not depend on the sums but has as many elements is stored along. */
-static kiln_status_t find_stored(walk_t *walk, kiln_value_id_t value) {
+static kiln_status_t check_stored(walk_t *walk, kiln_value_id_t value) {
   if (walk->results[value].is_known) return NULL;
   return kiln_error(KILN_INTERNAL, "a contraction's group stores a value that does not depend on it");
 }
@@ -219,7 +219,7 @@ kiln_status_t kiln_contraction_build_epilogue(kiln_contraction_t *c) {
   kiln_kernel_store_t *stores = KILN_NEW_ARRAY(kernel->arena, kiln_kernel_store_t, count);
   for (uint32_t i = 0; i < count; i++) {
     kiln_value_id_t value = c->group->stores[i].value;
-    KILN_TRY(find_stored(&walk, value));
+    KILN_TRY(check_stored(&walk, value));
     stores[i] = kiln_lower_store(c->lowering, &c->group->stores[i], walk.results[value].index);
     stores[i].value = walk.results[value].scalar;
   }
@@ -227,9 +227,94 @@ kiln_status_t kiln_contraction_build_epilogue(kiln_contraction_t *c) {
   kiln_region_t region = {.axes = kiln_arena_copy(kernel->arena, axes, sizeof axes),
                           .axis_count = 3,
                           .lanes = 1,
-                          .most_lanes = 16,
                           .stores = stores,
                           .store_count = count};
   c->epilogue = kiln_schedule_vectorize(kernel, region, c->context);
+  return NULL;
+}
+
+/* --- what may follow: the same walk without a kernel ------------------------------------------------------
+ */
+
+enum { MOST_NODES = 400 };
+
+typedef struct {
+  const kiln_graph_t *graph;
+  const uint32_t *nodes;
+  uint32_t node_count;
+  /* per node: 0 when it does not depend on the sums, else a number for the way in which its elements are
+   * renamed */
+  uint32_t renamings[MOST_NODES];
+} survey_t;
+
+static int by_number(const void *a, const void *b) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+static uint32_t renaming_of(const survey_t *survey, kiln_value_id_t value) {
+  if (value == KILN_NO_VALUE || value < survey->graph->input_count) return 0;
+  uint32_t node = survey->graph->producers[value];
+  const uint32_t *at = bsearch(&node, survey->nodes, survey->node_count, sizeof node, by_number);
+  return at ? survey->renamings[at - survey->nodes] : 0;
+}
+
+/* Do the two types have the same elements in the same order, the first maybe with more axes of size 1? */
+static bool is_widened(const kiln_type_t *wide, const kiln_type_t *type) {
+  if (wide->rank < type->rank) return false;
+  for (uint32_t i = 0; i < wide->rank; i++) {
+    uint32_t added = wide->rank - type->rank;
+    if (i < added ? !kiln_dim_is(wide->dims[i], 1) : !kiln_dim_equal(wide->dims[i], type->dims[i - added]))
+      return false;
+  }
+  return true;
+}
+
+static const char *survey_elementwise(survey_t *survey, uint32_t position, const kiln_node_t *node) {
+  const kiln_type_t *types = survey->graph->types;
+  uint32_t *own = &survey->renamings[position];
+  for (uint32_t i = 0; i < node->operand_count; i++) {
+    uint32_t renaming = renaming_of(survey, node->operands[i]);
+    if (!renaming) continue;
+    if (!is_widened(&types[node->first_result], &types[node->operands[i]]))
+      return "the contraction's result is repeated";
+    if (*own && *own != renaming) return "the contraction's result meets itself in another order";
+    *own = renaming;
+  }
+  return NULL;
+}
+
+static const char *survey_node(survey_t *survey, uint32_t position) {
+  const kiln_node_t *node = &survey->graph->nodes[survey->nodes[position]];
+  kiln_op_class_t op_class = kiln_op_info(node->op)->op_class;
+  bool depends = false;
+  for (uint32_t i = 0; i < node->operand_count; i++) depends |= renaming_of(survey, node->operands[i]) != 0;
+  if (op_class == KILN_CLASS_CONTRACTION) {
+    survey->renamings[position] = 1;
+    return depends ? "it depends on another contraction" : NULL;
+  }
+  if (!depends) return NULL;
+  if (renames_elements(node->op)) {
+    survey->renamings[position] = 2 + position;
+    return NULL;
+  }
+  if (op_class == KILN_CLASS_ELEMENTWISE) return survey_elementwise(survey, position, node);
+  return "what follows the contraction reads elements of its result elsewhere";
+}
+
+const char *kiln_contraction_refusal(const kiln_graph_t *graph, const uint32_t *nodes, uint32_t node_count,
+                                     const kiln_value_id_t *stores, uint32_t store_count) {
+  survey_t survey = {.graph = graph, .nodes = nodes, .node_count = node_count};
+  uint32_t contractions = 0;
+  if (node_count > MOST_NODES) return "the kernel would be too large";
+  for (uint32_t i = 0; i < node_count; i++) {
+    contractions += kiln_op_info(graph->nodes[nodes[i]].op)->op_class == KILN_CLASS_CONTRACTION;
+    const char *reason = survey_node(&survey, i);
+    if (reason) return reason;
+  }
+  if (contractions != 1) return "a kernel makes one contraction";
+  for (uint32_t i = 0; i < store_count; i++) {
+    if (!renaming_of(&survey, stores[i])) return "a stored value does not depend on the contraction";
+  }
   return NULL;
 }

@@ -176,11 +176,12 @@ static double cost_of(const kiln_contraction_t *c, shape_t shape) {
   return ceil(tiles / c->context->target->sm_count) * (shape.m * shape.n + 32.0 * (shape.m + shape.n));
 }
 
-/* Can the threads of a plain tile read 16 bytes along its rows, and does the thread's part fit registers? */
+/* Can the threads of a plain tile read 16 bytes along its rows, and do a thread's sums and what it multiplies
+ * at a time fit registers? */
 static bool is_possible(const kiln_contraction_t *c, shape_t shape) {
   uint32_t chunk = kiln_contraction_chunk(c), part = shape.m / 16;
   if (c->uses_tensor_cores) return true;
-  if (kiln_dtype_bytes(c->accumulator) == 8 && part > 4) return false;
+  if (part > 4 && (kiln_dtype_bytes(c->accumulator) == 8 || part * chunk > 64)) return false;
   return !(c->a.copy.along_rows || c->b.copy.along_rows) || part >= chunk;
 }
 

@@ -148,6 +148,7 @@ kiln_region_t kiln_schedule_vectorize(kiln_kernel_t *kernel, kiln_region_t regio
   uint32_t functions = count_functions(kernel, &region);
   for (uint32_t width = widest(kernel, &region); width > 1; width /= 2) {
     bool has_tail;
+    if (region.most_lanes && width > region.most_lanes) continue;
     if (width * functions > MOST_FUNCTIONS) continue;
     if (!covers(kernel, &region, width, context->symbol_class, &has_tail)) continue;
     kiln_region_t trial = cut(kernel, region, width, has_tail);

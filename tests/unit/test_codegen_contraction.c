@@ -143,6 +143,24 @@ static void sizes_come_with_the_execution(void **state) {
   CHECK_ALL(texts, "sm_90", symbols);
 }
 
+/* Casts, scales, pads, gathered rows on the way in; activations, residuals, renamed elements on the way out. */
+static void what_comes_before_and_after_is_part_of_the_kernel(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "graph g(%a: f16[70,64], %b: f16[40,64], %r: f16[70,40]) "
+      "{ %y = gemm_rcr(%a, %b) %s = silu(%y) %z = add(%s, %r) return %z }",
+      "graph g(%a: f16[2,35,64], %b: f16[64,48]) { %y = matmul(%a, %b) %v = reshape(%y) {shape=[2,35,6,8]} "
+      "%p = permute(%v) {dims=[0,2,1,3]} %q = cast(%p) {dtype=f32} %z = mul(%q, %q) return %z, %y }",
+      "graph g(%a: i8[70,64], %s: f16[70,1], %b: f16[40,64]) "
+      "{ %f = cast(%a) {dtype=f16} %d = mul(%f, %s) %y = gemm_rcr(%d, %b) %z = relu(%y) return %z }",
+      "graph g(%t: f32[50,32], %i: i64[21], %b: f32[32,20]) "
+      "{ %e = embedding(%t, %i) %y = matmul(%e, %b) %z = tanh(%y) return %z }",
+      "graph g(%a: f16[17,20], %c: f16[17,12], %b: f16[32,24]) { %x = cat(%a, %c) {dim=1} "
+      "%p = pad(%x) {low=[0,0], high=[3,0]} %y = matmul(%p, %b) return %y }",
+  };
+  CHECK_ALL(texts, "sm_80", NULL);
+}
+
 /* A chain of more than 1024 products would be less accurate than docs/numerics.md promises. */
 static void long_sums_are_taken_in_levels(void **state) {
   (void)state;
@@ -162,6 +180,7 @@ int main(void) {
       cmocka_unit_test(batches_are_broadcast),
       cmocka_unit_test(operands_lie_as_strides_and_alignment_say),
       cmocka_unit_test(sizes_come_with_the_execution),
+      cmocka_unit_test(what_comes_before_and_after_is_part_of_the_kernel),
       cmocka_unit_test(long_sums_are_taken_in_levels),
   };
   return cmocka_run_group_tests_name("codegen: contractions", tests, NULL, NULL);
