@@ -147,27 +147,40 @@ typedef struct {
 } emu_constant_t;
 
 /* Special registers; a kernel has frame vectors for those that it reads. */
-#define EMU_SPECIALS(X)                                                                                      \
-  X(TID_X, "%tid.x")                                                                                         \
-  X(TID_Y, "%tid.y")                                                                                         \
-  X(TID_Z, "%tid.z")                                                                                         \
-  X(NTID_X, "%ntid.x")                                                                                       \
-  X(NTID_Y, "%ntid.y")                                                                                       \
-  X(NTID_Z, "%ntid.z")                                                                                       \
-  X(CTAID_X, "%ctaid.x")                                                                                     \
-  X(CTAID_Y, "%ctaid.y")                                                                                     \
-  X(CTAID_Z, "%ctaid.z")                                                                                     \
-  X(NCTAID_X, "%nctaid.x") X(NCTAID_Y, "%nctaid.y") X(NCTAID_Z, "%nctaid.z") X(LANEID, "%laneid")            \
-      X(WARPID, "%warpid") X(NWARPID, "%nwarpid") X(SMID, "%smid") X(NSMID, "%nsmid") X(GRIDID, "%gridid")   \
-          X(LANEMASK_EQ, "%lanemask_eq") X(LANEMASK_LE, "%lanemask_le") X(LANEMASK_LT, "%lanemask_lt")       \
-              X(LANEMASK_GE, "%lanemask_ge") X(LANEMASK_GT, "%lanemask_gt")                                  \
-                  X(DYNAMIC_SMEM_SIZE, "%dynamic_smem_size") X(TOTAL_SMEM_SIZE, "%total_smem_size")          \
-                      X(CLUSTERID_X, "%clusterid.x") X(NCLUSTERID_X, "%nclusterid.x")                        \
-                          X(CLUSTER_CTARANK, "%cluster_ctarank") X(CLUSTER_NCTARANK, "%cluster_nctarank")    \
-                              X(CLUSTER_CTAID_X, "%cluster_ctaid.x")                                         \
-                                  X(CLUSTER_NCTAID_X, "%cluster_nctaid.x")
-
 /* clang-format off */
+#define EMU_SPECIALS(X) \
+  X(TID_X, "%tid.x") \
+  X(TID_Y, "%tid.y") \
+  X(TID_Z, "%tid.z") \
+  X(NTID_X, "%ntid.x") \
+  X(NTID_Y, "%ntid.y") \
+  X(NTID_Z, "%ntid.z") \
+  X(CTAID_X, "%ctaid.x") \
+  X(CTAID_Y, "%ctaid.y") \
+  X(CTAID_Z, "%ctaid.z") \
+  X(NCTAID_X, "%nctaid.x") \
+  X(NCTAID_Y, "%nctaid.y") \
+  X(NCTAID_Z, "%nctaid.z") \
+  X(LANEID, "%laneid") \
+  X(WARPID, "%warpid") \
+  X(NWARPID, "%nwarpid") \
+  X(SMID, "%smid") \
+  X(NSMID, "%nsmid") \
+  X(GRIDID, "%gridid") \
+  X(LANEMASK_EQ, "%lanemask_eq") \
+  X(LANEMASK_LE, "%lanemask_le") \
+  X(LANEMASK_LT, "%lanemask_lt") \
+  X(LANEMASK_GE, "%lanemask_ge") \
+  X(LANEMASK_GT, "%lanemask_gt") \
+  X(DYNAMIC_SMEM_SIZE, "%dynamic_smem_size") \
+  X(TOTAL_SMEM_SIZE, "%total_smem_size") \
+  X(CLUSTERID_X, "%clusterid.x") \
+  X(NCLUSTERID_X, "%nclusterid.x") \
+  X(CLUSTER_CTARANK, "%cluster_ctarank") \
+  X(CLUSTER_NCTARANK, "%cluster_nctarank") \
+  X(CLUSTER_CTAID_X, "%cluster_ctaid.x") \
+  X(CLUSTER_NCTAID_X, "%cluster_nctaid.x")
+
 typedef enum {
 #define EMU_SPECIAL(name, text) EMU_SPECIAL_##name,
   EMU_SPECIALS(EMU_SPECIAL)
