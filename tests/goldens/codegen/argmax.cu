@@ -109,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(1024) kiln_rows(
     const unsigned short *__restrict__ in0,
     long long *__restrict__ out0) {
   // A block of 1024 threads has a row.
-  // A thread adds up 4 columns of every 4096, and keeps what it reads twice of 32 x 1 elements.
+  // A thread adds up 4 of every 4096 columns; 32 x 1 of its elements are unrolled.
   const unsigned thread = blockIdx.x;
   const int member = threadIdx.x;
   const int a0 = thread;

@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(512) kiln_rows(
     int n0,
     int n1) {
   // A block of 512 threads has a row.
-  // A thread adds up 1 column of every 512, and keeps what it reads twice of 2 x 1 elements.
+  // A thread adds up 1 of every 512 columns; 2 x 1 of its elements are unrolled.
   const unsigned thread = blockIdx.x;
   const int member = threadIdx.x;
   const int a0 = thread;

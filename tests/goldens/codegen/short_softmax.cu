@@ -15,9 +15,22 @@ __device__ __forceinline__ kiln_vector<T, N, BYTES> kiln_load(const T *from) {
   return *reinterpret_cast<const kiln_vector<T, N, BYTES> *>(from);
 }
 
+// The instructions are spelled out, because the compiler splits some vectors into their elements.
 template <int N, int BYTES, typename T>
 __device__ __forceinline__ void kiln_store(T *to, const kiln_vector<T, N, BYTES> &value) {
-  *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;
+  unsigned word[(sizeof value + 3) / 4];
+  memcpy(word, &value, sizeof value);
+#pragma unroll
+  for (int i = 0; BYTES >= 8 && i < sizeof value / BYTES; ++i) {
+    T *const part = to + i * (BYTES / sizeof(T));
+    const unsigned *const w = word + i * (BYTES / 4);
+    if (BYTES == 16)
+      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(part), "r"(w[0]), "r"(w[1]),
+                   "r"(w[2]), "r"(w[3]));
+    else
+      asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(part), "r"(w[0]), "r"(w[1]));
+  }
+  if (BYTES < 8) *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;
 }
 
 template <typename T>

@@ -15,9 +15,22 @@ __device__ __forceinline__ kiln_vector<T, N, BYTES> kiln_load(const T *from) {
   return *reinterpret_cast<const kiln_vector<T, N, BYTES> *>(from);
 }
 
+// The instructions are spelled out, because the compiler splits some vectors into their elements.
 template <int N, int BYTES, typename T>
 __device__ __forceinline__ void kiln_store(T *to, const kiln_vector<T, N, BYTES> &value) {
-  *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;
+  unsigned word[(sizeof value + 3) / 4];
+  memcpy(word, &value, sizeof value);
+#pragma unroll
+  for (int i = 0; BYTES >= 8 && i < sizeof value / BYTES; ++i) {
+    T *const part = to + i * (BYTES / sizeof(T));
+    const unsigned *const w = word + i * (BYTES / 4);
+    if (BYTES == 16)
+      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(part), "r"(w[0]), "r"(w[1]),
+                   "r"(w[2]), "r"(w[3]));
+    else
+      asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(part), "r"(w[0]), "r"(w[1]));
+  }
+  if (BYTES < 8) *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;
 }
 
 __device__ __forceinline__ float kiln_float_from_f16(unsigned short bits) {
@@ -126,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(256) kiln_rows(
     const unsigned short *__restrict__ in0,
     unsigned short *__restrict__ out0) {
   // A block of 256 threads has a row.
-  // A thread adds up 8 columns of every 2048, and keeps what it reads twice of 2 x 8 elements.
+  // A thread adds up 8 of every 2048 columns; 2 x 8 of its elements are unrolled, and kept.
   const unsigned thread = blockIdx.x;
   const int member = threadIdx.x;
   const int a0 = thread;
