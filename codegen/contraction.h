@@ -5,6 +5,7 @@
  *   contraction_epilogue.c  from the sum of products to what is stored
  *   contraction_copy.c      source: from global to shared memory
  *   contraction_emit.c      source: the main loop, the kernel around it, the launch
+ *   contraction_vector.c    a matrix times a vector: plan and source
  *
  * result[batch, m, n] = sum over k of a[batch, m, k] * b[batch, n, k], whatever the layouts: operands are
  * index expressions over these axes. codegen.c lists the first two functions; the rest is for the files
@@ -66,6 +67,14 @@ typedef struct {
   uint32_t stages; /* of K in shared memory */
 } kiln_tile_t;
 
+/* A matrix times a vector: threads read neighbouring elements of the matrix, along k or along its rows. */
+typedef struct {
+  const kiln_operand_t *matrix;
+  bool along_rows;
+  uint32_t warps_per_row; /* along k */
+  kiln_region_t region;   /* its two stores name a's and b's elements */
+} kiln_vector_plan_t;
+
 typedef struct {
   kiln_kernel_t *kernel;
   kiln_lowering_t *lowering;
@@ -80,6 +89,8 @@ typedef struct {
   kiln_operand_t a, b;
   kiln_tile_t tile;
   bool uses_tensor_cores;
+  bool is_vector; /* m or n is 1: no tiles in shared memory, but */
+  kiln_vector_plan_t vector;
   kiln_expr_id_t tile_m, tile_n; /* which tile of results: LINEAR */
   uint32_t tile_m_axis, tile_n_axis;
   kiln_region_t epilogue;
@@ -109,6 +120,29 @@ kiln_status_t kiln_contraction_build_epilogue(kiln_contraction_t *c);
  * variables. `type` is that of coordinates. */
 void kiln_contraction_emit_copy(kiln_emitter_t *emitter, const kiln_contraction_t *c,
                                 const kiln_operand_t *operand, const char *type);
+/* A kernel's source in the making. */
+typedef struct {
+  kiln_contraction_t *c;
+  kiln_emitter_t emitter;
+  const char *type;     /* of coordinates */
+  const char *storage;  /* C types: an operand's element, */
+  const char *sum;      /* what sums are kept in, unsigned for integers so that they wrap, */
+  const char *sum_tile; /* and the same in shared memory */
+  bool has_chains;      /* K may be long enough for the sum to be taken in two levels */
+} kiln_contraction_writer_t;
+
+enum { KILN_CONTRACTION_CHAIN = 512 /* products added one after the other; docs/numerics.md allows 1024 */ };
+
 kiln_status_t kiln_contraction_emit(kiln_contraction_t *c, kiln_kernel_source_t *out_kernel);
+
+/* Region over (batch, outer, inner) of an operand's elements; how many loads are neighbours along an axis. */
+uint32_t kiln_contraction_contiguous(kiln_contraction_t *c, const kiln_operand_t *operand, bool along_rows);
+/* Symbols at their typical values. */
+double kiln_contraction_typical(const kiln_contraction_t *c, kiln_dim_t dim);
+
+void kiln_contraction_plan_vector(kiln_contraction_t *c);
+/* The statements that leave the sums in shared memory, at the pointer `sums`. */
+void kiln_contraction_emit_vector(kiln_contraction_writer_t *w);
+uint32_t kiln_contraction_vector_parts(const kiln_contraction_t *c);
 
 #endif

@@ -9,17 +9,7 @@
  */
 #include "codegen/contraction.h"
 
-enum { CHAIN = 512 /* products added one after the other; docs/numerics.md allows 1024 */ };
-
-typedef struct {
-  kiln_contraction_t *c;
-  kiln_emitter_t emitter;
-  const char *type;     /* of coordinates */
-  const char *storage;  /* C types: an operand's element, */
-  const char *sum;      /* what sums are kept in, unsigned for integers so that they wrap, */
-  const char *sum_tile; /* and the same in shared memory */
-  bool has_chains;      /* K may be long enough for the sum to be taken in two levels */
-} kernel_t;
+typedef kiln_contraction_writer_t kernel_t;
 
 #define LINE(k, ...) kiln_emit_line(&(k)->emitter, __VA_ARGS__)
 
@@ -206,7 +196,8 @@ static void emit_plain_products(kernel_t *k) {
        sums, sums);
   close_block(k, "}");
   if (!k->has_chains) return;
-  LINE(k, "if (step %% %u == %u) {", CHAIN / c->tile.k, CHAIN / c->tile.k - 1);
+  LINE(k, "if (step %% %u == %u) {", KILN_CONTRACTION_CHAIN / c->tile.k,
+       KILN_CONTRACTION_CHAIN / c->tile.k - 1);
   open_block(k);
   emit_add_parts(k);
   close_block(k, "}");
@@ -297,12 +288,11 @@ static void tell_kernel(kernel_t *k) {
     LINE(k, "// 16 x 16 threads, each %u x %u.", c->tile.m / 16, c->tile.n / 16);
 }
 
-static void emit_body(kernel_t *k) {
+static void emit_tiles(kernel_t *k) {
   const kiln_contraction_t *c = k->c;
-  tell_kernel(k);
-  LINE(k, "extern __shared__ __align__(16) unsigned char kiln_shared[];");
   LINE(k, "%s *const stages = reinterpret_cast<%s *>(kiln_shared);", k->storage, k->storage);
-  emit_place(k);
+  LINE(k, "%s *const sums = reinterpret_cast<%s *>(kiln_shared); // in their place, after the loop",
+       k->sum_tile, k->sum_tile);
   LINE(k, "const int steps = (int)((%s + %u) / %u);", kiln_emit_dim(&k->emitter, c->k.extent, false),
        c->tile.k - 1, c->tile.k);
   if (c->uses_tensor_cores)
@@ -313,11 +303,20 @@ static void emit_body(kernel_t *k) {
   emit_loop(k);
   LINE(k, "kiln_copy_wait<0>();");
   LINE(k, "__syncthreads();");
-  LINE(k, "%s *const sums = reinterpret_cast<%s *>(kiln_shared);", k->sum_tile, k->sum_tile);
   if (c->uses_tensor_cores)
     emit_tensor_sums(k);
   else
     emit_plain_sums(k);
+}
+
+static void emit_body(kernel_t *k) {
+  if (!k->c->is_vector) tell_kernel(k);
+  LINE(k, "extern __shared__ __align__(16) unsigned char kiln_shared[];");
+  emit_place(k);
+  if (k->c->is_vector)
+    kiln_contraction_emit_vector(k);
+  else
+    emit_tiles(k);
   LINE(k, "__syncthreads();");
   emit_epilogue(k);
 }
@@ -325,6 +324,8 @@ static void emit_body(kernel_t *k) {
 static uint32_t shared_bytes(const kiln_contraction_t *c) {
   uint32_t stages = c->tile.stages * stage_elements(c) * (uint32_t)kiln_dtype_bytes(c->dtype);
   uint32_t sums = c->tile.m * kiln_contraction_sums_stride(c) * (uint32_t)kiln_dtype_bytes(c->accumulator);
+  if (c->is_vector)
+    return sums + kiln_contraction_vector_parts(c) * (uint32_t)kiln_dtype_bytes(c->accumulator);
   return stages > sums ? stages : sums;
 }
 
@@ -346,7 +347,7 @@ kiln_status_t kiln_contraction_emit(kiln_contraction_t *c, kiln_kernel_source_t 
                 .sum_tile = kiln_emit_storage_type(c->accumulator)};
   bool fits = fits_int(&k, c->m.extent) && fits_int(&k, c->n.extent) && fits_int(&k, c->k.extent) &&
               fits_int(&k, c->batch.extent);
-  bool is_short = kiln_dim_is_constant(c->k.extent) && c->k.extent.constant <= 2 * CHAIN;
+  bool is_short = kiln_dim_is_constant(c->k.extent) && c->k.extent.constant <= 2 * KILN_CONTRACTION_CHAIN;
   k.type = fits ? "int" : "long long";
   k.has_chains = kiln_dtype_is_float(c->dtype) && !is_short;
   *out_kernel = (kiln_kernel_source_t){

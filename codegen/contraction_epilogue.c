@@ -227,6 +227,7 @@ kiln_status_t kiln_contraction_build_epilogue(kiln_contraction_t *c) {
   kiln_region_t region = {.axes = kiln_arena_copy(kernel->arena, axes, sizeof axes),
                           .axis_count = 3,
                           .lanes = 1,
+                          .most_lanes = c->tile.n < 16 ? c->tile.n : 16,
                           .stores = stores,
                           .store_count = count};
   c->epilogue = kiln_schedule_vectorize(kernel, region, c->context);

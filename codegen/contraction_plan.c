@@ -95,7 +95,7 @@ static void rely_on(kiln_contraction_t *c, const kiln_operand_t *operand, const 
 }
 
 /* How many loads of an operand have neighbouring elements along an axis? */
-static uint32_t contiguous_loads(kiln_contraction_t *c, const kiln_operand_t *operand, bool along_rows) {
+uint32_t kiln_contraction_contiguous(kiln_contraction_t *c, const kiln_operand_t *operand, bool along_rows) {
   kiln_kernel_t *kernel = c->kernel;
   uint32_t step, count = 0;
   if (kiln_dim_is(inner_of(c, operand, along_rows)->extent, 1)) return 0;
@@ -131,8 +131,8 @@ static bool may_lie_along_rows(const kiln_contraction_t *c) {
 }
 
 static kiln_copy_t choose_copy(kiln_contraction_t *c, const kiln_operand_t *operand) {
-  bool prefers_rows =
-      may_lie_along_rows(c) && contiguous_loads(c, operand, true) > contiguous_loads(c, operand, false);
+  bool prefers_rows = may_lie_along_rows(c) && kiln_contraction_contiguous(c, operand, true) >
+                                                   kiln_contraction_contiguous(c, operand, false);
   kiln_copy_t copy;
   if (is_plain_load(c, operand->scalar)) {
     for (uint32_t width = kiln_contraction_chunk(c); width >= 1; width /= 2) {
@@ -159,7 +159,7 @@ static const shape_t tensor_shapes[] = {
 /* 16 x 16 threads, each with 1/16 of the rows and columns. */
 static const shape_t plain_shapes[] = {{128, 128, 0, 0}, {64, 64, 0, 0}, {32, 32, 0, 0}};
 
-static double typical(const kiln_contraction_t *c, kiln_dim_t dim) {
+double kiln_contraction_typical(const kiln_contraction_t *c, kiln_dim_t dim) {
   int64_t symbols[KILN_MAX_SYMBOLS], value;
   for (uint32_t i = 0; i < KILN_MAX_SYMBOLS; i++) {
     bool known = i < c->kernel->graph->symbol_count && c->kernel->graph->symbols[i].typical > 0;
@@ -171,8 +171,9 @@ static double typical(const kiln_contraction_t *c, kiln_dim_t dim) {
 /* Time, in units of one product: waves of tiles, each its products and, at the price of 32 products an
  * element, what it reads per step of k. */
 static double cost_of(const kiln_contraction_t *c, shape_t shape) {
-  double tiles = ceil(typical(c, c->m.extent) / shape.m) * ceil(typical(c, c->n.extent) / shape.n) *
-                 typical(c, c->batch.extent);
+  double tiles = ceil(kiln_contraction_typical(c, c->m.extent) / shape.m) *
+                 ceil(kiln_contraction_typical(c, c->n.extent) / shape.n) *
+                 kiln_contraction_typical(c, c->batch.extent);
   return ceil(tiles / c->context->target->sm_count) * (shape.m * shape.n + 32.0 * (shape.m + shape.n));
 }
 
@@ -205,6 +206,11 @@ static kiln_tile_t choose_tile(const kiln_contraction_t *c) {
 }
 
 void kiln_contraction_plan(kiln_contraction_t *c) {
+  c->is_vector = kiln_dim_is(c->m.extent, 1) || kiln_dim_is(c->n.extent, 1);
+  if (c->is_vector) {
+    kiln_contraction_plan_vector(c);
+    return;
+  }
   c->a.copy = choose_copy(c, &c->a);
   c->b.copy = choose_copy(c, &c->b);
   c->tile = choose_tile(c);

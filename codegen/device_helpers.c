@@ -74,6 +74,11 @@ static const helper_t helpers[] = {
      "  }\n"
      "  if (BYTES < 8) *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;\n"
      "}\n"},
+    {"kiln_put", "// The same to shared memory.\n"
+                 "template <int N, int BYTES, typename T>\n" FUNCTION
+                 "void kiln_put(T *to, const kiln_vector<T, N, BYTES> &value) {\n"
+                 "  *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;\n"
+                 "}\n"},
     {"kiln_store_part", "// The first `count` elements.\n"
                         "template <int N, int BYTES, typename T>\n" FUNCTION
                         "void kiln_store_part(T *to, const kiln_vector<T, N, BYTES> &value, int count) {\n"
@@ -380,6 +385,15 @@ static const helper_t helpers[] = {
      "    }\n"
      "  }\n"
      "}\n"},
+    {"kiln_total", "// The sum, as a tree; N is a power of two. Leaves nothing of the terms.\n"
+                   "template <typename T, int N>\n" FUNCTION "T kiln_total(T (&terms)[N]) {\n"
+                   "#pragma unroll\n"
+                   "  for (int half = N / 2; half > 0; half /= 2) {\n"
+                   "#pragma unroll\n"
+                   "    for (int i = 0; i < half; ++i) terms[i] += terms[i + half];\n"
+                   "  }\n"
+                   "  return terms[0];\n"
+                   "}\n"},
     {"kiln_multiply_add", FUNCTION
      "float kiln_multiply_add(float a, float b, float c) { return fmaf(a, b, c); }\n" FUNCTION
      "double kiln_multiply_add(double a, double b, double c) { return fma(a, b, c); }\n"

@@ -314,9 +314,11 @@ static void emit_vector_stores(kiln_region_writer_t *r) {
     kiln_access_t access = kiln_lanes_access(&r->lanes, store->offset, kiln_condition_true(emitter->kernel));
     kiln_access_width(emitter->kernel, &access, store->buffer, emitter->context->symbol_class,
                       emitter->context->guards);
-    kiln_emit_line(emitter, "kiln_store%s<%u, %u>(%s, s%u%s);", r->region->has_tail ? "_part" : "",
-                   r->region->lanes, kiln_emit_store_bytes(r, store->buffer),
-                   kiln_emit_address(r, store->buffer, access.base), i, r->region->has_tail ? ", count" : "");
+    bool is_shared = emitter->kernel->buffers[store->buffer].kind == KILN_KERNEL_SHARED;
+    kiln_emit_line(emitter, "kiln_%s%s<%u, %u>(%s, s%u%s);", is_shared ? "put" : "store",
+                   r->region->has_tail ? "_part" : "", r->region->lanes,
+                   kiln_emit_store_bytes(r, store->buffer), kiln_emit_address(r, store->buffer, access.base),
+                   i, r->region->has_tail ? ", count" : "");
   }
 }
 

@@ -31,8 +31,8 @@ struct kiln_batch {
 
 static void require(kiln_status_t status, const char *what) {
   if (!status) return;
-  const char *log = kiln_status_detail(status, "log");
-  fail_msg("%s: %s\n%s", what, kiln_status_message(status), log ? log : "");
+  const char *log = kiln_status_detail(status, "log"), *report = kiln_status_detail(status, "report");
+  fail_msg("%s: %s\n%s%s", what, kiln_status_message(status), log ? log : "", report ? report : "");
 }
 
 kiln_batch_t *kiln_batch_create(kiln_arena_t *arena, const char *arch) {

@@ -143,7 +143,28 @@ static void sizes_come_with_the_execution(void **state) {
   CHECK_ALL(texts, "sm_90", symbols);
 }
 
-/* Casts, scales, pads, gathered rows on the way in; activations, residuals, renamed elements on the way out. */
+static void a_matrix_times_a_vector_in_every_layout(void **state) {
+  (void)state;
+  const int64_t symbols[KILN_MAX_SYMBOLS] = {90, 50};
+  static const char *const texts[] = {
+      "graph g[K,N](%a: f16[1,512], %b: f16[1000,512]) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g[K,N](%a: f16[1,512], %b: f16[512,1000], %c: f16[1000]) "
+      "{ %y = matmul(%a, %b) %z = add(%y, %c) return %z }",
+      "graph g[K,N](%a: f32[300,77], %b: f32[77]) { %y = matmul(%a, %b) return %y }",
+      "graph g[K,N](%a: bf16[3,300,80], %b: bf16[80,1]) { %y = matmul(%a, %b) return %y }",
+      "graph g[K,N](%a: f64[1300], %b: f64[1300]) { %y = matmul(%a, %b) return %y }",
+      "graph g[K,N](%a: i8[1,70], %b: i8[40,70], %c: i8[40]) { %y = gemm_rcr_bias_relu(%a, %b, %c) return %y }",
+      "graph g[K,N](%a: i64[1,70], %b: i64[70,40]) { %y = matmul(%a, %b) return %y }",
+      "graph g[K,N](%a: f16[5,1,K], %b: f16[5,K,N]) { %y = matmul(%a, %b) return %y }",
+      "graph g[K,N](%a: f16[1,K], %b: i8[N,K]) { %w = cast(%b) {dtype=f16} %y = gemm_rcr(%a, %w) return %y }",
+      "graph g[K,N](%a: f32[300,9000] strides [1,300], %b: f32[9000]) { %y = matmul(%a, %b) return %y }",
+      "graph g[K,N](%a: f16[1,9000], %b: f16[3,9000]) { %y = gemm_rcr(%a, %b) {out=f32} return %y }",
+  };
+  CHECK_ALL(texts, "sm_80", symbols);
+}
+
+/* Casts, scales, pads, gathered rows on the way in; activations, residuals, renamed elements on the way out.
+ */
 static void what_comes_before_and_after_is_part_of_the_kernel(void **state) {
   (void)state;
   static const char *const texts[] = {
@@ -180,6 +201,7 @@ int main(void) {
       cmocka_unit_test(batches_are_broadcast),
       cmocka_unit_test(operands_lie_as_strides_and_alignment_say),
       cmocka_unit_test(sizes_come_with_the_execution),
+      cmocka_unit_test(a_matrix_times_a_vector_in_every_layout),
       cmocka_unit_test(what_comes_before_and_after_is_part_of_the_kernel),
       cmocka_unit_test(long_sums_are_taken_in_levels),
   };
