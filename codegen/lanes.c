@@ -47,7 +47,7 @@ kiln_lanes_t kiln_lanes_analyze(kiln_kernel_t *kernel, const kiln_region_t *regi
     const kiln_expr_t *expr = &kernel->exprs[i];
     lanes.depends[i] = expr->kind == KILN_EXPR_AXIS && expr->bits == region->lane_axis;
     for (uint32_t k = 0; k < expr->operand_count; k++) lanes.depends[i] |= lanes.depends[expr->operands[k]];
-    if (expr->kind == KILN_EXPR_REDUCE) lanes.depends[i] = false; /* of all lanes */
+    if (expr->kind == KILN_EXPR_REDUCE && region->has_row) lanes.depends[i] = false; /* of all lanes */
     evaluate(&lanes, i);
   }
   kiln_expr_id_t *axes = KILN_NEW_ARRAY(kernel->arena, kiln_expr_id_t, kernel->axis_count);

@@ -188,18 +188,93 @@ static kiln_status_t build(builder_t *b, const kiln_node_t *node, const kiln_gro
 
 /* --- the family ---------------------------------------------------------------------------------------- */
 
-/* Kept axes that all see as one become one; the row stays by itself. */
-static kiln_region_t schedule(builder_t *b, const kiln_codegen_context_t *context) {
-  kiln_kernel_t *kernel = b->kernel;
-  uint32_t row = b->region.axes[b->region.axis_count - 1];
-  kiln_region_t region = b->region;
-  region.axis_count--;
-  region = kiln_schedule_merge(kernel, region);
-  uint32_t *axes = KILN_NEW_ARRAY(kernel->arena, uint32_t, region.axis_count + 1);
+/* The region with its row as last axis. */
+static kiln_region_t with_row(const builder_t *b, kiln_region_t region, uint32_t row) {
+  uint32_t *axes = KILN_NEW_ARRAY(b->kernel->arena, uint32_t, region.axis_count + 1);
   memcpy(axes, region.axes, region.axis_count * sizeof *axes);
   axes[region.axis_count++] = row;
   region.axes = axes;
-  return kiln_schedule_vectorize(kernel, region, context);
+  region.has_row = true;
+  return region;
+}
+
+/* Without the row. Kept axes that all see as one become one. */
+static kiln_region_t merged(const builder_t *b) {
+  kiln_region_t region = b->region;
+  region.axis_count--;
+  region.has_row = false;
+  return kiln_schedule_merge(b->kernel, region);
+}
+
+static bool steps_along(const builder_t *b, const kiln_expr_t *load, uint32_t axis) {
+  const kiln_expr_t *offset = &b->kernel->exprs[load->operands[0]];
+  for (uint32_t i = 0; i < offset->operand_count; i++) {
+    const kiln_expr_t *atom = &b->kernel->exprs[offset->operands[i]];
+    if (atom->kind == KILN_EXPR_AXIS && atom->bits == axis) return kiln_dim_is(offset->dims[i + 1], 1);
+  }
+  return false;
+}
+
+/* Do the loads lie along a kept axis rather than along the row? Gives its position. */
+static bool lies_across(const builder_t *b, const kiln_region_t *region, uint32_t row,
+                        uint32_t *out_position) {
+  const bool *reachable = kiln_region_reachable(b->kernel, region);
+  size_t bytes[KILN_MAX_RANK + 1] = {0};
+  for (size_t i = 0; i < b->kernel->expr_count; i++) {
+    const kiln_expr_t *expr = &b->kernel->exprs[i];
+    if (!reachable[i] || expr->kind != KILN_EXPR_LOAD) continue;
+    if (steps_along(b, expr, row)) bytes[KILN_MAX_RANK] += kiln_dtype_bytes(expr->dtype);
+    for (uint32_t k = 0; k < region->axis_count; k++) {
+      if (steps_along(b, expr, region->axes[k])) bytes[k] += kiln_dtype_bytes(expr->dtype);
+    }
+  }
+  *out_position = KILN_MAX_RANK;
+  for (uint32_t k = 0; k < region->axis_count; k++) {
+    if (bytes[k] > bytes[*out_position]) *out_position = k;
+  }
+  return *out_position != KILN_MAX_RANK;
+}
+
+static bool stores_rows_only(const builder_t *b, uint32_t row) {
+  for (uint32_t i = 0; i < b->region.store_count; i++) {
+    kiln_expr_id_t offset = b->region.stores[i].offset;
+    kiln_kernel_store_t store = {.offset = offset, .value = offset};
+    const bool *reachable =
+        kiln_region_reachable(b->kernel, &(kiln_region_t){.stores = &store, .store_count = 1});
+    for (size_t k = 0; k < b->kernel->expr_count; k++) {
+      const kiln_expr_t *expr = &b->kernel->exprs[k];
+      if (reachable[k] && expr->kind == KILN_EXPR_AXIS && expr->bits == row) return false;
+    }
+  }
+  return true;
+}
+
+/* Does a region with vectors read single elements, a vector apart? */
+static bool scatters(const builder_t *b, const kiln_region_t *region,
+                     const kiln_symbol_class_t *symbol_class) {
+  kiln_lanes_t lanes = kiln_lanes_analyze(b->kernel, region);
+  const bool *reachable = kiln_region_reachable(b->kernel, region);
+  for (size_t i = 0, count = b->kernel->expr_count; region->lanes > 1 && i < count; i++) {
+    const kiln_expr_t *expr = &b->kernel->exprs[i];
+    if (!reachable[i] || expr->kind != KILN_EXPR_LOAD || !lanes.depends[expr->operands[0]]) continue;
+    kiln_access_t access = kiln_lanes_access(&lanes, expr->operands[0], expr->operands[1]);
+    if (!access.is_vector ||
+        kiln_access_width(b->kernel, &access, (uint32_t)expr->bits, symbol_class, NULL) == 1)
+      return true;
+  }
+  return false;
+}
+
+/* The axis at the position last, and vectors along it. */
+static kiln_region_t across(const builder_t *b, kiln_region_t region, uint32_t position,
+                            const kiln_codegen_context_t *context) {
+  uint32_t *axes = kiln_arena_copy(b->kernel->arena, region.axes, region.axis_count * sizeof *axes);
+  uint32_t last = axes[position];
+  memmove(axes + position, axes + position + 1, (region.axis_count - 1 - position) * sizeof *axes);
+  axes[region.axis_count - 1] = last;
+  region.axes = axes;
+  kiln_region_t vectors = kiln_schedule_vectorize(b->kernel, region, context);
+  return scatters(b, &vectors, context->symbol_class) ? region : vectors;
 }
 
 const char *kiln_rows_refuses(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_group_t *group) {
@@ -221,11 +296,18 @@ kiln_status_t kiln_rows_generate(kiln_arena_t *arena, const kiln_graph_t *graph,
   if (!node) return kiln_elementwise_generate(arena, graph, grouping, group, context, out_kernel);
   builder_t b = {.kernel = kiln_kernel_create(arena, graph), .group = group};
   KILN_TRY(build(&b, node, grouping));
-  kiln_region_t region = schedule(&b, context);
+  uint32_t row = b.region.axes[b.region.axis_count - 1], position;
+  kiln_region_t region = merged(&b);
+  bool is_across = stores_rows_only(&b, row) && lies_across(&b, &region, row, &position);
+  region = is_across ? across(&b, region, position, context)
+                     : kiln_schedule_vectorize(b.kernel, with_row(&b, region, row), context);
   kiln_emitter_t emitter = {.kernel = b.kernel, .group = group, .context = context};
+  *out_kernel = (kiln_kernel_source_t){.entry = is_across ? "kiln_columns" : "kiln_rows"};
   kiln_emit_begin(&emitter);
-  *out_kernel = (kiln_kernel_source_t){.entry = "kiln_rows"};
-  kiln_rows_emit(&emitter, &region, out_kernel);
+  if (is_across)
+    kiln_columns_emit(&emitter, &region, row, out_kernel);
+  else
+    kiln_rows_emit(&emitter, &region, out_kernel);
   KILN_TRY(kiln_emit_finish(&emitter, grouping, out_kernel));
   if (b.kernel->overflowed) return kiln_error(KILN_TOO_LARGE, "an offset of a kernel leaves 64 bits");
   return NULL;

@@ -38,7 +38,13 @@ typedef struct {
 
 kiln_rows_tile_t kiln_rows_tile(const kiln_kernel_t *kernel, const kiln_region_t *region,
                                 kiln_rows_cost_t cost);
-/* The whole kernel but its entry. */
+/* The extent with symbols at their typical values. */
+int64_t kiln_rows_typical_length(const kiln_kernel_t *kernel, kiln_dim_t extent);
+/* The whole kernel but its entry. The region's last axis is the row. */
 void kiln_rows_emit(kiln_emitter_t *emitter, const kiln_region_t *region, kiln_kernel_source_t *kernel);
+/* The same where memory lies along a kept axis, the last of the region's, and all stores are one per row; the
+ * row is not among its axes (columns_emit.c). */
+void kiln_columns_emit(kiln_emitter_t *emitter, const kiln_region_t *region, uint32_t row_axis,
+                       kiln_kernel_source_t *kernel);
 
 #endif

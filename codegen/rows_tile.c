@@ -22,7 +22,7 @@ enum {
   MOST_FUNCTIONS = 128,
 };
 
-static int64_t typical_length(const kiln_kernel_t *kernel, kiln_dim_t extent) {
+int64_t kiln_rows_typical_length(const kiln_kernel_t *kernel, kiln_dim_t extent) {
   int64_t symbols[KILN_MAX_SYMBOLS] = {0}, length;
   for (uint32_t i = 0; i < kernel->graph->symbol_count; i++) {
     symbols[i] = kernel->graph->symbols[i].typical ? kernel->graph->symbols[i].typical : DEFAULT_TYPICAL;
@@ -56,7 +56,7 @@ static uint32_t choose_rounds(const kiln_rows_tile_t *tile, uint32_t lanes, int6
 kiln_rows_tile_t kiln_rows_tile(const kiln_kernel_t *kernel, const kiln_region_t *region,
                                 kiln_rows_cost_t cost) {
   kiln_dim_t extent = kernel->axes[region->axes[region->axis_count - 1]].extent;
-  int64_t length = typical_length(kernel, extent);
+  int64_t length = kiln_rows_typical_length(kernel, extent);
   kiln_rows_tile_t tile = {.columns = power_above(length)};
   if (tile.columns > 256) tile.columns /= 2;
   tile.threads =

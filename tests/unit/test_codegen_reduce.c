@@ -217,6 +217,31 @@ static void chains_over_one_row_are_one_kernel(void **state) {
   check_and_end(&f);
 }
 
+/* Memory lies along what is kept: vectors of results, and single ones. */
+static void columns_of_every_shape(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "graph g(%x: f32[100,96]) { %y = sum(%x) {dims=[0]} return %y }",
+      "graph g(%x: f16[3,1000,37]) { %y = var(%x) {dims=[1]} %z = argmax(%x) {dim=1} return %y, %z }",
+      "graph g(%x: f16[700,72]) { %z = argmin(%x) {dim=0} %y = mean(%x) {dims=[0]} return %z, %y }",
+      "graph g(%x: bf16[50,7,96], %b: bf16[96]) { %y = sum(%x) {dims=[0,1]} %z = add(%y, %b) %w = relu(%z) "
+      "return %w, %y }",
+      "graph g(%x: f64[2,20,1002]) { %y = var(%x) {dims=[1], keepdim=true} return %y }",
+      "graph g(%x: i8[300,64]) { %y = any(%x) {dims=[0]} %z = prod(%x) {dims=[0]} return %y, %z }",
+      "graph g(%x: u8[17,1]) { %y = amax(%x) {dims=[0]} return %y }",
+      "graph g(%x: f16[5000,8]) { %y = sum(%x) {dims=[0], dtype=f32} return %y }",
+      "graph g(%x: f32[64,30]) { %t = permute(%x) {dims=[1,0]} %y = amin(%t) {dims=[1]} return %y }",
+  };
+  fixture_t f;
+  setup(&f, "sm_80");
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    add(&f, texts[i]);
+    const kiln_pipeline_t *pipeline = kiln_batch_pipeline(f.batch, (uint32_t)i);
+    if (!strstr(pipeline->kernels[0].source, "share<") && i != 6) fail_msg("no columns: %s", texts[i]);
+  }
+  check_and_end(&f);
+}
+
 /* --- symbols ------------------------------------------------------------------------------------------- */
 
 static void lengths_and_counts_of_rows_may_be_symbols(void **state) {
@@ -225,6 +250,7 @@ static void lengths_and_counts_of_rows_may_be_symbols(void **state) {
       "graph g[T,S](%x: f16[T,S]) { %y = softmax(%x) {dim=1} return %y }",
       "graph g[T=4,S=40000](%x: f32[T,S]) { %y = mean(%x) {dims=[1]} return %y }",
       "graph g[T,S](%x: f32[T,S,3]) { %y = var(%x) {dims=[0,1]} return %y }",
+      "graph g[T,S](%x: f16[T,8*S]) { %y = mean(%x) {dims=[0]} %z = sum(%x) {dims=[0]} %d = sub(%y, %z) return %d }",
       "graph g[T,S](%x: bf16[T,4*S]) { %y = layernorm(%x, none, none) {normalized_shape=[4*S]} return %y }",
   };
   static const kiln_symbol_class_t multiples_of_8 = {{8, 8, 8, 8, 8, 8, 8, 8}, false};
@@ -258,6 +284,7 @@ int main(void) {
       cmocka_unit_test(rows_of_every_length),
       cmocka_unit_test(empty_and_single_axes_and_scalars),
       cmocka_unit_test(chains_over_one_row_are_one_kernel),
+      cmocka_unit_test(columns_of_every_shape),
       cmocka_unit_test(lengths_and_counts_of_rows_may_be_symbols),
   };
   return cmocka_run_group_tests_name("codegen: reductions", tests, NULL, NULL);
