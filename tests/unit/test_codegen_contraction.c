@@ -193,6 +193,132 @@ static void long_sums_are_taken_in_levels(void **state) {
   CHECK_ALL(texts, "sm_90", NULL);
 }
 
+/* --- costs --------------------------------------------------------------------------------------------- */
+
+/* The tile, as the kernel's comment tells it. */
+typedef struct {
+  unsigned m, n, k, warps_m, warps_n;
+} tile_t;
+
+static tile_t tile_of(const kiln_batch_t *batch, uint32_t number) {
+  const char *source = kiln_batch_pipeline(batch, number)->kernels[0].source;
+  const char *tile = strstr(source, "A block makes "), *warps = strstr(source, " warps, each ");
+  tile_t out = {0};
+  assert_non_null(tile);
+  assert_int_equal(sscanf(tile, "A block makes %u x %u results, %u of K", &out.m, &out.n, &out.k), 3);
+  if (!warps) return out;
+  while (warps[-1] != '/') warps--;
+  assert_int_equal(sscanf(warps, " %u x %u warps", &out.warps_m, &out.warps_n), 2);
+  return out;
+}
+
+typedef struct {
+  kiln_arena_t arena;
+  kiln_batch_t *batch;
+  kiln_tensor_t *inputs[8];
+} counted_t;
+
+static void count_begin(counted_t *counted, const char *const *texts, size_t count) {
+  kiln_arena_init(&counted->arena, 0);
+  counted->batch = kiln_batch_create(&counted->arena, "sm_90");
+  for (size_t i = 0; i < count; i++) {
+    const kiln_graph_t *graph = parse(&counted->arena, texts[i]);
+    kiln_batch_add(counted->batch, graph, &plain, &no_symbols, &no_passes);
+    counted->inputs[i] = KILN_NEW_ARRAY(&counted->arena, kiln_tensor_t, graph->input_count);
+    kiln_random_inputs(&counted->arena, graph, 1, NULL, counted->inputs[i]);
+  }
+  kiln_batch_compile(counted->batch);
+}
+
+static void count_end(counted_t *counted) {
+  kiln_batch_destroy(counted->batch);
+  kiln_arena_deinit(&counted->arena);
+}
+
+static uint64_t count(counted_t *counted, uint32_t number, const char *name) {
+  return kiln_batch_counter(counted->batch, number, NULL, counted->inputs[number], name);
+}
+
+static uint64_t tiles(uint64_t extent, unsigned size) { return (extent + size - 1) / size; }
+
+static void tensor_cores_multiply_no_more_than_the_padded_tiles(void **state) {
+  (void)state;
+  static const uint64_t sizes[][3] = {{128, 128, 128}, {100, 70, 90}, {257, 129, 65}};
+  static const char *const texts[] = {
+      "graph g(%a: f16[128,128], %b: f16[128,128]) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g(%a: bf16[100,90], %b: bf16[90,70]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f16[257,65], %b: f16[129,65]) { %y = gemm_rcr(%a, %b) return %y }",
+  };
+  counted_t counted;
+  count_begin(&counted, texts, 3);
+  for (uint32_t i = 0; i < 3; i++) {
+    tile_t tile = tile_of(counted.batch, i);
+    uint64_t blocks = tiles(sizes[i][0], tile.m) * tiles(sizes[i][1], tile.n);
+    uint64_t products = blocks * tile.m * tile.n * tiles(sizes[i][2], tile.k) * tile.k;
+    assert_int_equal(count(&counted, i, "tensor_operations"), products);
+  }
+  count_end(&counted);
+}
+
+/* Passes of the banks that one step of K needs: 128 bytes each, for what is copied in and what every warp
+ * (or, in plain arithmetic, every thread: 16 x 16 of them, 16 bytes along k of each of its rows and columns)
+ * reads. */
+static uint64_t fewest_wavefronts(const tile_t *tile) {
+  uint64_t copies = (tile->m + tile->n) * 64 / 128;
+  if (!tile->warps_m) return copies + 8 * 4 * 4 * (tile->m / 16 + tile->n / 16);
+  uint64_t matrices = tile->m / tile->warps_m / 16 + tile->n / tile->warps_n / 16;
+  return copies + (uint64_t)tile->warps_m * tile->warps_n * (tile->k / 16) * matrices * 4;
+}
+
+/* The same kernel with one step of K more: what that adds is what the loop does. */
+static void the_loop_over_k_has_no_bank_conflict(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "graph g(%a: f16[256,64], %b: f16[128,64]) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g(%a: f16[256,96], %b: f16[128,96]) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g(%a: f16[256,64] strides [1,256], %b: f16[64,128]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f16[256,96] strides [1,256], %b: f16[96,128]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f32[128,64], %b: f32[128,64]) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g(%a: f32[128,80], %b: f32[128,80]) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g(%a: f32[128,64] strides [1,128], %b: f32[64,128]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f32[128,80] strides [1,128], %b: f32[80,128]) { %y = matmul(%a, %b) return %y }",
+  };
+  const uint64_t sizes[][2] = {{256, 128}, {256, 128}, {128, 128}, {128, 128}};
+  counted_t counted;
+  count_begin(&counted, texts, 8);
+  for (uint32_t i = 0; i < 8; i += 2) {
+    tile_t tile = tile_of(counted.batch, i);
+    uint64_t blocks = tiles(sizes[i / 2][0], tile.m) * tiles(sizes[i / 2][1], tile.n);
+    uint64_t added = count(&counted, i + 1, "shared_wavefronts") - count(&counted, i, "shared_wavefronts");
+    assert_int_equal(added, blocks * fewest_wavefronts(&tile));
+  }
+  count_end(&counted);
+}
+
+static void a_tile_reads_its_rows_and_columns_once(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "graph g(%a: f16[256,96], %b: f16[128,96]) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g(%a: f32[96,192] strides [1,96], %b: f32[192,96]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f16[1,1024], %b: f16[1000,1024]) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g(%a: f16[1,1024], %b: f16[1024,1024]) { %y = matmul(%a, %b) return %y }",
+  };
+  const uint64_t sizes[][4] = {{256, 128, 96, 2}, {96, 96, 192, 4}}; /* m, n, k, bytes */
+  counted_t counted;
+  count_begin(&counted, texts, 4);
+  for (uint32_t i = 0; i < 2; i++) {
+    const uint64_t *size = sizes[i];
+    tile_t tile = tile_of(counted.batch, i);
+    uint64_t a = size[0] * size[2] * size[3] * tiles(size[1], tile.n),
+             b = size[1] * size[2] * size[3] * tiles(size[0], tile.m), y = size[0] * size[1] * size[3];
+    assert_true((double)count(&counted, i, "bytes_moved") <= 1.1 * (double)(a + b + y));
+  }
+  /* A matrix times a vector: the matrix once. */
+  assert_true((double)count(&counted, 2, "bytes_moved") <= 1.05 * (1000 * 1024 * 2));
+  assert_true((double)count(&counted, 3, "bytes_moved") <= 1.05 * (1024 * 1024 * 2));
+  count_end(&counted);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_dtype_in_every_orientation),
@@ -204,6 +330,9 @@ int main(void) {
       cmocka_unit_test(a_matrix_times_a_vector_in_every_layout),
       cmocka_unit_test(what_comes_before_and_after_is_part_of_the_kernel),
       cmocka_unit_test(long_sums_are_taken_in_levels),
+      cmocka_unit_test(tensor_cores_multiply_no_more_than_the_padded_tiles),
+      cmocka_unit_test(the_loop_over_k_has_no_bank_conflict),
+      cmocka_unit_test(a_tile_reads_its_rows_and_columns_once),
   };
   return cmocka_run_group_tests_name("codegen: contractions", tests, NULL, NULL);
 }
