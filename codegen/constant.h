@@ -4,8 +4,6 @@
 
 #include "ir/number.h"
 
-/* The value of storage bits of a float dtype. */
-double kiln_float_from_bits(uint64_t bits, kiln_dtype_t dtype);
 /* Elements of a constant node. */
 uint32_t kiln_constant_count(const kiln_node_t *node);
 /* Are all elements the same bits (and is there one)? */

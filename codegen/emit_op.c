@@ -79,7 +79,7 @@ const char *kiln_emit_number(kiln_emitter_t *emitter, uint64_t bits, kiln_dtype_
     return kiln_arena_printf(arena, "(%s)%s", arithmetic_types[dtype], integer_text(arena, bits, dtype));
   }
   bool is_double = dtype == KILN_DTYPE_f64;
-  double value = kiln_float_from_bits(bits, dtype);
+  double value = kiln_real_from_bits(bits, dtype);
   const char *text = float_text(arena, value, is_double);
   if (text) return text;
   if (is_double)

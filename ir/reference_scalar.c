@@ -7,76 +7,28 @@
  */
 #include "ir/reference_impl.h"
 
-#include "base/half.h"
+#include "ir/number.h"
 
 #include <string.h>
 
 /* -- reading and writing -------------------------------------------------------------------------------- */
 
 int64_t kiln_ref_read_integer(const kiln_tensor_t *tensor, int64_t at) {
-  switch (tensor->dtype) {
-  case KILN_DTYPE_bool:
-    return ((const uint8_t *)tensor->data)[at] != 0;
-  case KILN_DTYPE_u8:
-    return ((const uint8_t *)tensor->data)[at];
-  case KILN_DTYPE_i8:
-    return ((const int8_t *)tensor->data)[at];
-  case KILN_DTYPE_i32:
-    return ((const int32_t *)tensor->data)[at];
-  default:
-    return ((const int64_t *)tensor->data)[at];
-  }
+  return kiln_integer_from_bits(kiln_bits_read(tensor->data, at, tensor->dtype), tensor->dtype);
 }
 
 double kiln_ref_read_real(const kiln_tensor_t *tensor, int64_t at) {
-  switch (tensor->dtype) {
-  case KILN_DTYPE_f16:
-    return kiln_f16_to_f32(((const uint16_t *)tensor->data)[at]);
-  case KILN_DTYPE_bf16:
-    return kiln_bf16_to_f32(((const uint16_t *)tensor->data)[at]);
-  case KILN_DTYPE_f32:
-    return ((const float *)tensor->data)[at];
-  case KILN_DTYPE_f64:
-    return ((const double *)tensor->data)[at];
-  default:
-    return (double)kiln_ref_read_integer(tensor, at);
-  }
+  if (!kiln_dtype_is_float(tensor->dtype)) return (double)kiln_ref_read_integer(tensor, at);
+  return kiln_real_from_bits(kiln_bits_read(tensor->data, at, tensor->dtype), tensor->dtype);
 }
 
 void kiln_ref_write_integer(const kiln_tensor_t *tensor, int64_t at, int64_t value) {
-  switch (tensor->dtype) {
-  case KILN_DTYPE_bool:
-    ((uint8_t *)tensor->data)[at] = value != 0;
-    break;
-  case KILN_DTYPE_u8:
-  case KILN_DTYPE_i8:
-    ((uint8_t *)tensor->data)[at] = (uint8_t)value;
-    break;
-  case KILN_DTYPE_i32:
-    ((uint32_t *)tensor->data)[at] = (uint32_t)value;
-    break;
-  default:
-    ((int64_t *)tensor->data)[at] = value;
-    break;
-  }
+  if (tensor->dtype == KILN_DTYPE_bool) value = value != 0;
+  kiln_bits_write(tensor->data, at, tensor->dtype, (uint64_t)value);
 }
 
-/* value is one of the dtype's own values, or any NaN. */
 static void write_real(const kiln_tensor_t *tensor, int64_t at, double value) {
-  switch (tensor->dtype) {
-  case KILN_DTYPE_f16:
-    ((uint16_t *)tensor->data)[at] = kiln_f16_from_f64(value);
-    break;
-  case KILN_DTYPE_bf16:
-    ((uint16_t *)tensor->data)[at] = kiln_bf16_from_f32((float)value);
-    break;
-  case KILN_DTYPE_f32:
-    ((float *)tensor->data)[at] = (float)value;
-    break;
-  default:
-    ((double *)tensor->data)[at] = value;
-    break;
-  }
+  kiln_bits_write(tensor->data, at, tensor->dtype, kiln_real_to_bits(value, tensor->dtype));
 }
 
 kiln_ref_scalar_t kiln_ref_read(const kiln_ref_value_t *value, int64_t at) {
@@ -118,41 +70,16 @@ double kiln_ref_round_arithmetic(kiln_dtype_t dtype, long double value) {
 
 /* -- rounding and bounds -------------------------------------------------------------------------------- */
 
-/* As a node rounds: to the arithmetic type, then to the dtype. */
-static double round_as_node(kiln_dtype_t dtype, long double value) {
-  switch (dtype) {
-  case KILN_DTYPE_f16:
-    return kiln_f16_to_f32(kiln_f16_from_f32((float)value));
-  case KILN_DTYPE_bf16:
-    return kiln_bf16_to_f32(kiln_bf16_from_f32((float)value));
-  default:
-    return kiln_ref_round_arithmetic(dtype, value);
-  }
-}
-
-/* To f32 with the last bit set when something was lost, so that a later rounding to fewer bits is the only
- * one. Source: Boldo and Melquiond, "When double rounding is odd" (2005). */
-static float round_to_odd(long double value) {
-  float rounded = (float)value;
-  if (rounded == value || isnan(rounded)) return rounded;
-  if (fabsl((long double)rounded) > fabsl(value)) rounded = nextafterf(rounded, 0);
-  uint32_t bits;
-  memcpy(&bits, &rounded, sizeof bits);
-  bits |= 1;
-  memcpy(&rounded, &bits, sizeof bits);
-  return rounded;
-}
-
 /* As a cast rounds: once. */
 static double round_as_cast(kiln_dtype_t dtype, long double value) {
-  switch (dtype) {
-  case KILN_DTYPE_f16:
-    return kiln_f16_to_f32(kiln_f16_from_f32(round_to_odd(value)));
-  case KILN_DTYPE_bf16:
-    return kiln_bf16_to_f32(kiln_bf16_from_f32(round_to_odd(value)));
-  default:
-    return kiln_ref_round_arithmetic(dtype, value);
-  }
+  return kiln_real_from_bits(kiln_wide_to_bits(value, dtype), dtype);
+}
+
+/* As a node rounds: to the arithmetic type, then to the dtype. */
+static double round_as_node(kiln_dtype_t dtype, long double value) {
+  double result = kiln_ref_round_arithmetic(dtype, value);
+  if (!kiln_dtype_is_half(dtype)) return result;
+  return kiln_real_from_bits(kiln_real_to_bits(result, dtype), dtype);
 }
 
 static double distance(double a, double b) { return a == b ? 0 : fabs(a - b); }
@@ -205,10 +132,8 @@ static int64_t discrete_from_real(kiln_dtype_t dtype, double value) {
 
 /* The integer as the dtype holds it. */
 static int64_t wrapped(kiln_dtype_t dtype, int64_t value) {
-  int64_t storage = 0;
-  kiln_tensor_t one = {.dtype = dtype, .data = &storage};
-  kiln_ref_write_integer(&one, 0, value);
-  return kiln_ref_read_integer(&one, 0);
+  if (dtype == KILN_DTYPE_bool) return value != 0;
+  return kiln_integer_from_bits((uint64_t)value, dtype);
 }
 
 static kiln_ref_scalar_t discrete_from_inexact(kiln_dtype_t to, double value, double error) {
@@ -255,18 +180,11 @@ double kiln_ref_clamp(double a, const kiln_node_t *node) {
   return a;
 }
 
-/* An end that is no integer is cut towards zero. */
-static int64_t integer_end(const kiln_number_t *number) {
-  return number->is_integer ? number->integer : integer_from_real(KILN_DTYPE_i64, number->real);
-}
-
 int64_t kiln_ref_clamp_int(int64_t a, const kiln_node_t *node) {
   const kiln_attr_value_t *min = kiln_node_attr(node, KILN_ATTR_min),
                           *max = kiln_node_attr(node, KILN_ATTR_max);
-  int64_t least = min ? integer_end(&min->number) : INT64_MIN;
-  int64_t greatest = max ? integer_end(&max->number) : INT64_MAX;
-  if (a < least) a = least;
-  return a > greatest ? greatest : a;
+  if (min && a < min->number.integer) a = min->number.integer;
+  return max && a > max->number.integer ? max->number.integer : a;
 }
 
 /* Rounds the quotient to minus infinity. fmod is exact, so the quotient is near an integer already; what is

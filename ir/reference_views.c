@@ -144,18 +144,12 @@ static void move_part(const view_t *view, const kiln_tensor_t *box, int64_t from
   move_box(view->call->run, &walk, view->from, view->to);
 }
 
-/* Low bytes first: storage is little-endian. */
-static void write_bits(const kiln_tensor_t *tensor, int64_t at, uint64_t bits) {
-  size_t bytes = kiln_dtype_bytes(tensor->dtype);
-  memcpy((char *)tensor->data + at * (int64_t)bytes, &bits, bytes);
-}
-
 /* With the attribute `value`, or 0 where it is absent. */
 static void fill(const kiln_ref_call_t *call) {
   const kiln_ref_value_t *to = call->results;
   const kiln_attr_value_t *value = kiln_node_attr(call->node, KILN_ATTR_value);
   uint64_t bits = value ? kiln_number_to_bits(value->number, to->tensor.dtype) : 0;
-  for (int64_t i = 0; i < to->elements; i++) write_bits(&to->tensor, i, bits);
+  for (int64_t i = 0; i < to->elements; i++) kiln_bits_write(to->tensor.data, i, to->tensor.dtype, bits);
 }
 
 static void pad(const kiln_ref_call_t *call) {
@@ -237,7 +231,7 @@ static void iota(const kiln_ref_call_t *call) {
 static void constant(const kiln_ref_call_t *call) {
   const kiln_ref_value_t *to = call->results;
   for (int64_t i = 0; i < to->elements; i++)
-    write_bits(&to->tensor, i, kiln_constant_bits(call->node, (uint32_t)i));
+    kiln_bits_write(to->tensor.data, i, to->tensor.dtype, kiln_constant_bits(call->node, (uint32_t)i));
 }
 
 kiln_status_t kiln_ref_creation(const kiln_ref_call_t *call) {

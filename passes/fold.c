@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "ir/number.h"
 #include "ir/reference.h"
 #include "passes/rewrite.h"
 
@@ -34,11 +34,7 @@ static bool small_bytes(const kiln_type_t *type, uint64_t *out_bytes) {
 
 /* Element `index` of the tensor as its storage bits. */
 static int64_t bits_at(const kiln_tensor_t *tensor, int64_t index) {
-  size_t bytes = kiln_dtype_bytes(tensor->dtype);
-  uint64_t bits = 0;
-  memcpy(&bits, (const char *)tensor->data + (size_t)index * bytes,
-         bytes); /* little-endian, as all our hosts */
-  return (int64_t)bits;
+  return (int64_t)kiln_bits_read(tensor->data, index, tensor->dtype);
 }
 
 /* Evaluates the node on its operands' own nodes; with scalars, on their numbers alone. False unless exact. */
@@ -76,30 +72,6 @@ static bool evaluate(rewrite_t *rw, const draft_t *draft, bool scalars, kiln_ten
   return true;
 }
 
-static kiln_number_t number_from_bits(kiln_dtype_t dtype, int64_t bits) {
-  uint32_t low = (uint32_t)bits;
-  float single;
-  double real;
-  memcpy(&single, &low, sizeof single);
-  memcpy(&real, &bits, sizeof real);
-  switch (dtype) {
-  case KILN_DTYPE_f16:
-    return number_real(kiln_f16_to_f32((uint16_t)bits));
-  case KILN_DTYPE_bf16:
-    return number_real(kiln_bf16_to_f32((uint16_t)bits));
-  case KILN_DTYPE_f32:
-    return number_real(single);
-  case KILN_DTYPE_f64:
-    return number_real(real);
-  case KILN_DTYPE_i8:
-    return number_integer((int8_t)bits);
-  case KILN_DTYPE_i32:
-    return number_integer((int32_t)bits);
-  default:
-    return number_integer(bits);
-  }
-}
-
 static bool operands_are(const rewrite_t *rw, const draft_t *draft, bool only_full) {
   for (uint32_t i = 0; i < draft->operand_count; i++) {
     if (rewrite_match(rw, draft->operands[i], KILN_OP_full)) continue;
@@ -113,8 +85,7 @@ static bool fold_to_full(rewrite_t *rw, draft_t *draft) {
   if (kiln_op_info(draft->op)->op_class != KILN_CLASS_ELEMENTWISE || !operands_are(rw, draft, true))
     return false;
   if (!evaluate(rw, draft, true, &tensor)) return false;
-  int64_t bits = bits_at(&tensor, 0);
-  kiln_number_t number = number_from_bits(tensor.dtype, bits);
+  kiln_number_t number = kiln_number_from_bits((uint64_t)bits_at(&tensor, 0), tensor.dtype);
   return !isnan(number.real) &&
          draft_full(rw, draft, number); /* a NaN would not keep its payload as a number */
 }
