@@ -16,7 +16,8 @@ static const char *const meanings[KILN_OP_COUNT] = {
     [KILN_OP_gelu] = "0.5 * a * (1 + erf(a / sqrt(2))), or the tanh form",
     [KILN_OP_relu] = "max(a, 0); NaN stays",
     [KILN_OP_sign] = "-1, 0 or 1; 0 for NaN",
-    [KILN_OP_clamp] = "min(max(a, min), max); an absent bound does not bind; NaN stays",
+    [KILN_OP_clamp] =
+        "min(max(a, min), max); an absent end does not bind; NaN if a or an end is; ends of integers are integers",
     [KILN_OP_cast] = "a in another dtype: rounds to nearest even; float to integer saturates, NaN gives 0",
     [KILN_OP_bitcast] = "the same bits as another dtype of the same size",
     [KILN_OP_bitwise_not] = "~a; for bool, not a",

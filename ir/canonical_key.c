@@ -45,19 +45,9 @@ static void put_layout(kiln_buffer_t *out, const kiln_layout_t *layout, uint32_t
 
 /* --- nodes ---------------------------------------------------------------------------------------------- */
 
-/* A number for a float by its bits in that dtype. For an integer as it is written: what an op makes of 0.5
- * is its own business. */
+/* By its bits in a float dtype; an integer in full, as an end of clamp may lie outside the dtype. */
 static void put_number(kiln_buffer_t *out, kiln_number_t number, kiln_dtype_t dtype) {
-  if (kiln_dtype_is_float(dtype)) {
-    put64(out, kiln_number_to_bits(number, dtype));
-    return;
-  }
-  put32(out, number.is_integer);
-  if (number.is_integer) {
-    put64(out, (uint64_t)number.integer);
-  } else {
-    put_real(out, number.real);
-  }
+  put64(out, kiln_dtype_is_float(dtype) ? kiln_number_to_bits(number, dtype) : (uint64_t)number.integer);
 }
 
 static void put_attr(kiln_buffer_t *out, const kiln_attr_value_t *attr, kiln_dtype_t result_dtype) {

@@ -168,16 +168,18 @@ static bool integer_fits(int64_t value, kiln_dtype_t dtype) {
   }
 }
 
+static kiln_status_t require_integer(const kiln_shape_t *shape, kiln_number_t number, kiln_dtype_t dtype) {
+  if (number.is_integer) return NULL;
+  return kiln_shape_refuse(shape, KILN_RULE_value_range, "%g is not an integer, as %s needs", number.real,
+                           kiln_dtype_name(dtype));
+}
+
 kiln_status_t kiln_shape_value_fits(const kiln_shape_t *shape, kiln_number_t number, kiln_dtype_t dtype) {
   if (kiln_dtype_is_float(dtype)) return NULL;
-  const char *name = kiln_dtype_name(dtype);
-  if (!number.is_integer) {
-    return kiln_shape_refuse(shape, KILN_RULE_value_range, "%g is not an integer, as %s needs", number.real,
-                             name);
-  }
+  KILN_TRY(require_integer(shape, number, dtype));
   if (integer_fits(number.integer, dtype)) return NULL;
   return kiln_shape_refuse(shape, KILN_RULE_value_range, "%lld does not fit %s", (long long)number.integer,
-                           name);
+                           kiln_dtype_name(dtype));
 }
 
 /* --- limits on every value ------------------------------------------------------------------------------ */
@@ -314,9 +316,15 @@ static kiln_dtype_t result_dtype(const kiln_shape_t *shape) {
 
 /* --- element-wise ops ----------------------------------------------------------------------------------- */
 
+/* An end of an integer clamp may lie outside the dtype: what it gives wraps, as all integer arithmetic. */
 static kiln_status_t check_clamp(const kiln_shape_t *shape) {
-  if (kiln_shape_attr(shape, KILN_ATTR_min) || kiln_shape_attr(shape, KILN_ATTR_max)) return NULL;
-  return kiln_shape_refuse(shape, KILN_RULE_clamp_bounds, "needs a min or a max");
+  const kiln_attr_value_t *min = kiln_shape_attr(shape, KILN_ATTR_min),
+                          *max = kiln_shape_attr(shape, KILN_ATTR_max);
+  kiln_dtype_t dtype = shape->operands[0]->dtype;
+  if (!min && !max) return kiln_shape_refuse(shape, KILN_RULE_clamp_bounds, "needs a min or a max");
+  if (kiln_dtype_is_float(dtype)) return NULL;
+  if (min) KILN_TRY(require_integer(shape, min->number, dtype));
+  return max ? require_integer(shape, max->number, dtype) : NULL;
 }
 
 static kiln_status_t check_bitcast(const kiln_shape_t *shape) {

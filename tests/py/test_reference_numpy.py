@@ -580,6 +580,7 @@ class ReferenceTest(unittest.TestCase):
         x, y = np.array([-3, nan, -1, 0, 1, 2, nan]), np.array([0, 0, nan, 0, 0, 0, 0])
         expected = {"relu(%x)": [0, nan, 0, 0, 1, 2, nan], "clamp(%x) {min=0.5, max=inf}": [.5, nan, .5, .5, 1, 2, nan],
                     "maximum(%x, %y)": [0, nan, nan, 0, 1, 2, nan], "minimum(%x, %y)": [-3, nan, nan, 0, 0, 0, nan],
+                    "clamp(%x) {min=nan}": [nan] * 7, "clamp(%x) {min=0.5, max=nan}": [nan] * 7,
                     "amax(%x)": nan, "amin(%y)": nan}
         for dtype in ["f16", "f32"]:
             for body, wanted in expected.items():

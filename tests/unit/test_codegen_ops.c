@@ -142,8 +142,10 @@ static void add_all(kiln_arena_t *arena, kiln_batch_t *batch, kiln_dtype_t dtype
     add_op(arena, batch, info, dtype, attrs);
     if (op == KILN_OP_gelu) add_op(arena, batch, info, dtype, "");
     if (op == KILN_OP_clamp) add_op(arena, batch, info, dtype, "max=2");
-    if (op == KILN_OP_clamp && kiln_dtype_is_float(dtype))
-      add_op(arena, batch, info, dtype, "min=0.5, max=inf");
+    if (op != KILN_OP_clamp || !kiln_dtype_is_float(dtype)) continue;
+    add_op(arena, batch, info, dtype, "min=0.5, max=inf");
+    add_op(arena, batch, info, dtype, "min=nan, max=1.0"); /* an end that is NaN once did not bind */
+    add_op(arena, batch, info, dtype, "max=nan");
   }
   add_conversions(arena, batch, dtype);
 }
