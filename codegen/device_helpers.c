@@ -88,6 +88,65 @@ static const helper_t helpers[] = {
                         "    if (i < count) to[i] = value.at[i];\n"
                         "  }\n"
                         "}\n"},
+    /* -- tiles in shared memory */
+    {"kiln_tile_at",
+     "// Where a tile that is contiguous along its rows keeps an element. Each 16 bytes of a column lie at a "
+     "place\n"
+     "// that depends on the column, so that neither the threads that write 8 columns nor those that read 8 "
+     "places\n"
+     "// of one meet in a bank.\n"
+     "template <int SIZE, int WIDTH, typename T>\n" FUNCTION "int kiln_tile_at(int column, int row) {\n"
+     "  constexpr int chunk = 16 / sizeof(T);\n"
+     "  const int place = row / chunk;\n"
+     "  const int swizzled = place ^ (place >> 3 & 7) ^ (column / WIDTH & 7);\n"
+     "  return column * SIZE + swizzled * chunk + row % chunk;\n"
+     "}\n"},
+    {"kiln_stage",
+     "// Copies up to SIZE x SIZE elements to a tile. In memory they are "
+     "contiguous along\n"
+     "// the columns and are read WIDTH at a time; a thread turns 16 bytes' worth of rows in its registers.\n"
+     "template <int SIZE, int WIDTH, typename T, typename S, typename R, typename C>\n" FUNCTION
+     "void kiln_stage(T *tile, const T *from, S stride, R rows, C columns) {\n"
+     "  constexpr int chunk = 16 / sizeof(T), across = SIZE / WIDTH;\n"
+     "  for (int item = threadIdx.x; item < SIZE / chunk * across; item += blockDim.x) {\n"
+     "    const int column = item % across * WIDTH, row = item / across * chunk;\n"
+     "    if (row >= rows || column >= columns) continue;\n"
+     "    kiln_vector<T, WIDTH, WIDTH * sizeof(T)> in[chunk] = {};\n"
+     "#pragma unroll\n"
+     "    for (int i = 0; i < chunk; ++i) {\n"
+     "      if (row + i < rows) in[i] = kiln_load<WIDTH, WIDTH * sizeof(T)>(from + ((row + i) * stride + "
+     "column));\n"
+     "    }\n"
+     "#pragma unroll\n"
+     "    for (int k = 0; k < WIDTH; ++k) {\n"
+     "      kiln_vector<T, chunk, 16> out;\n"
+     "#pragma unroll\n"
+     "      for (int i = 0; i < chunk; ++i) out.at[i] = in[i].at[k];\n"
+     "      unsigned word[4];\n"
+     "      memcpy(word, &out, 16);\n"
+     "      T *const to = tile + kiln_tile_at<SIZE, WIDTH, T>(column + k, row);\n"
+     "      asm volatile(\"st.shared.v4.b32 [%0], {%1, %2, %3, %4};\" ::\"r\"(\n"
+     "                       (unsigned)__cvta_generic_to_shared(to)),\n"
+     "                   \"r\"(word[0]), \"r\"(word[1]), \"r\"(word[2]), \"r\"(word[3])\n"
+     "                   : \"memory\");\n"
+     "    }\n"
+     "  }\n"
+     "}\n"},
+    {"kiln_unstage",
+     "// COUNT elements of a tile from one on, along the rows.\n"
+     "template <int SIZE, int WIDTH, int COUNT, typename T>\n" FUNCTION
+     "kiln_vector<T, COUNT, sizeof(T)> kiln_unstage(const T *tile, int column, int row) {\n"
+     "  constexpr int chunk = 16 / sizeof(T), part = COUNT < chunk ? COUNT : chunk;\n"
+     "  kiln_vector<T, COUNT, sizeof(T)> result;\n"
+     "#pragma unroll\n"
+     "  for (int i = 0; i < COUNT; i += part) {\n"
+     "    const auto in = kiln_load<part, part * sizeof(T)>(tile + kiln_tile_at<SIZE, WIDTH, T>(column, "
+     "row + i));\n"
+     "#pragma unroll\n"
+     "    for (int k = 0; k < part; ++k) result.at[i + k] = in.at[k];\n"
+     "  }\n"
+     "  return result;\n"
+     "}\n"},
     {"kiln_clamp_index", "// An index read from memory, kept inside [0, extent).\n" FUNCTION
                          "long long kiln_clamp_index(long long index, long long extent) {\n"
                          "  return index < 0 ? 0 : index < extent ? index : extent - 1;\n"
@@ -194,8 +253,8 @@ static const helper_t helpers[] = {
     {"kiln_minimum", BINARY("kiln_minimum", "  return a < b || a != a ? a : b;\n")},
     {"kiln_clamp",
      "template <typename T, typename L, typename H>\n" FUNCTION "T kiln_clamp(T a, L low, H high) {\n"
-     "  const T raised = a < low || low != low ? (T)low : a;\n"
-     "  return raised > high || high != high ? (T)high : raised;\n"
+     "  const T raised = a < low ? (T)low : a;\n"
+     "  return raised > high ? (T)high : raised;\n"
      "}\n"},
     /* -- reductions: what two partial results give, the same in either order */
     {"kiln_sum", "struct kiln_sum {\n"
@@ -303,25 +362,6 @@ static const helper_t helpers[] = {
      "#pragma unroll\n"
      "      for (int i = 0; i < COLUMNS; i += 2 * step) add(i, of[i + step]);\n"
      "    return of[0];\n"
-     "  }\n"
-     "  // The DEPTH threads that are 8 apart combine each column, neighbours first; all of them get it.\n"
-     "  template <int DEPTH>\n"
-     "  __device__ __forceinline__ void share() {\n"
-     "    __shared__ T of_warps[DEPTH / 4][COLUMNS][8];\n"
-     "    const int x = threadIdx.x % 8, y = threadIdx.x / 32;\n"
-     "#pragma unroll\n"
-     "    for (int i = 0; i < COLUMNS; ++i) {\n"
-     "      add(i, kiln_shuffle(~0u, of[i], 8));\n"
-     "      add(i, kiln_shuffle(~0u, of[i], 16));\n"
-     "    }\n"
-     "    for (int distance = 1; distance < DEPTH / 4; distance *= 2) {\n"
-     "      __syncthreads();\n"
-     "#pragma unroll\n"
-     "      for (int i = 0; threadIdx.x % 32 < 8 && i < COLUMNS; ++i) of_warps[y][i][x] = of[i];\n"
-     "      __syncthreads();\n"
-     "#pragma unroll\n"
-     "      for (int i = 0; i < COLUMNS; ++i) add(i, of_warps[y ^ distance][i][x]);\n"
-     "    }\n"
      "  }\n"
      "};\n"},
     /* -- contractions */

@@ -12,6 +12,7 @@
 #include "codegen/lower.h"
 #include "codegen/lower_reduce.h"
 #include "codegen/schedule.h"
+#include "codegen/tiles.h"
 
 #include <string.h>
 
@@ -208,8 +209,10 @@ static kiln_region_t ordered(kiln_kernel_t *kernel, kiln_region_t region, kiln_k
 static void add_region(builder_t *builder, kiln_region_t region, const kiln_axis_splits_t *splits) {
   kiln_kernel_t *kernel = builder->kernel;
   for (size_t i = 0; i < splits->count; i++) region = kiln_schedule_split(kernel, region, &splits->items[i]);
-  region = kiln_schedule_merge(kernel, kiln_schedule_localize(kernel, region));
-  region = kiln_schedule_vectorize(kernel, region, builder->context);
+  if (!kiln_schedule_tile(kernel, kiln_schedule_merge(kernel, region), builder->context, &region)) {
+    region = kiln_schedule_merge(kernel, kiln_schedule_localize(kernel, region));
+    region = kiln_schedule_vectorize(kernel, region, builder->context);
+  }
   KILN_PUSH(kernel->arena, kernel->regions, kernel->region_count, kernel->region_capacity, region);
 }
 

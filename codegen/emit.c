@@ -6,6 +6,7 @@
  */
 #include "codegen/emit.h"
 #include "codegen/constant.h"
+#include "codegen/tiles.h"
 
 #include <string.h>
 
@@ -148,10 +149,16 @@ static void tell_region(kiln_emitter_t *emitter, const kiln_region_t *region, si
   }
   if (!region->axis_count) kiln_buffer_puts(&axes, "1");
   if (emitter->kernel->region_count > 1) kiln_emit_line(emitter, "// Region %zu.", number);
-  kiln_emit_line(emitter, "// One thread for each of %s; it stores %u time%s %u element%s.%s",
-                 kiln_buffer_text(&axes), region->store_count, region->store_count == 1 ? "" : "s",
-                 region->lanes, region->lanes == 1 ? "" : "s",
-                 region->has_tail ? " The last vector may be partial." : "");
+  if (region->tile) {
+    kiln_emit_line(emitter,
+                   "// One block for each tile of %u x %u points of %s: what is contiguous along a%u passes",
+                   region->tile->size, region->tile->size, kiln_buffer_text(&axes), region->tile->column);
+    kiln_emit_line(emitter, "// through shared memory, and is stored along a%u.", region->axis_count - 1);
+  } else
+    kiln_emit_line(emitter, "// One thread for each of %s; it stores %u time%s %u element%s.%s",
+                   kiln_buffer_text(&axes), region->store_count, region->store_count == 1 ? "" : "s",
+                   region->lanes, region->lanes == 1 ? "" : "s",
+                   region->has_tail ? " The last vector may be partial." : "");
   if (axes.failed) emitter->body.failed = true;
   kiln_buffer_deinit(&axes);
 }
@@ -159,6 +166,10 @@ static void tell_region(kiln_emitter_t *emitter, const kiln_region_t *region, si
 /* One region, for the threads below its count. */
 static void emit_bounded_region(kiln_emitter_t *emitter, const kiln_region_t *region, const char *block) {
   bool wide;
+  if (region->tile) {
+    kiln_emit_tile_region(emitter, region, block);
+    return;
+  }
   const char *count = kiln_emit_thread_count(emitter, region, &wide);
   if (wide)
     kiln_emit_line(emitter, "const unsigned long long thread = %s * %dull + threadIdx.x;", block,
@@ -172,6 +183,7 @@ static void emit_bounded_region(kiln_emitter_t *emitter, const kiln_region_t *re
 /* ceil(threads / block), as text. */
 static const char *block_count(kiln_emitter_t *emitter, const kiln_region_t *region) {
   kiln_arena_t *arena = emitter->kernel->arena;
+  if (region->tile) return kiln_arena_printf(arena, "(unsigned)(%s)", kiln_emit_tile_count(emitter, region));
   kiln_extent_t threads = kiln_emit_threads(emitter->kernel, region);
   int64_t divisor = (int64_t)threads.divisor * KILN_BLOCK_THREADS;
   if (kiln_dim_is_constant(threads.dim)) {
@@ -183,8 +195,19 @@ static const char *block_count(kiln_emitter_t *emitter, const kiln_region_t *reg
                            KILN_BLOCK_THREADS);
 }
 
+/* One piece of shared memory for whichever region a block belongs to. */
+static void emit_shared(kiln_emitter_t *emitter) {
+  uint32_t bytes = 0;
+  for (size_t i = 0; i < emitter->kernel->region_count; i++) {
+    const struct kiln_tile *tile = emitter->kernel->regions[i].tile;
+    if (tile && tile->shared_bytes > bytes) bytes = tile->shared_bytes;
+  }
+  if (bytes) kiln_emit_line(emitter, "__shared__ __align__(16) unsigned char kiln_shared[%u];", bytes);
+}
+
 static void emit_regions(kiln_emitter_t *emitter) {
   kiln_kernel_t *kernel = emitter->kernel;
+  emit_shared(emitter);
   if (kernel->region_count == 1) {
     tell_region(emitter, &kernel->regions[0], 0);
     emit_bounded_region(emitter, &kernel->regions[0], "blockIdx.x");
@@ -207,26 +230,33 @@ static void emit_regions(kiln_emitter_t *emitter) {
 /* --- the launch
  * ------------------------------------------------------------------------------------------------- */
 
+/* Blocks of a region: ceil(dim / divisor), the divisor a power of two. */
+static kiln_extent_t region_blocks(kiln_kernel_t *kernel, const kiln_region_t *region) {
+  if (region->tile) return kiln_tile_blocks(kernel, region);
+  kiln_extent_t blocks = kiln_emit_threads(kernel, region);
+  blocks.divisor *= KILN_BLOCK_THREADS;
+  return blocks;
+}
+
 /* One number for all regions' blocks, ceil(dim / divisor) with the largest of their divisors. Where several
  * are rounded up, each but the last gets a whole block for it; blocks past the last region's do nothing. */
 static kiln_extent_t grid_extent(kiln_kernel_t *kernel) {
   uint32_t most = 1;
   kiln_dim_t sum = kiln_dim_constant(0);
   for (size_t i = 0; i < kernel->region_count; i++) {
-    kiln_extent_t threads = kiln_emit_threads(kernel, &kernel->regions[i]);
-    if (threads.divisor > most) most = threads.divisor;
+    kiln_extent_t blocks = region_blocks(kernel, &kernel->regions[i]);
+    if (blocks.divisor > most) most = blocks.divisor;
   }
-  const int64_t block = (int64_t)most * KILN_BLOCK_THREADS;
   for (size_t i = 0; i < kernel->region_count; i++) {
-    kiln_extent_t threads = kiln_emit_threads(kernel, &kernel->regions[i]);
-    kiln_dim_t part = kiln_kernel_dim_mul(kernel, threads.dim, kiln_dim_constant(most / threads.divisor));
+    kiln_extent_t blocks = region_blocks(kernel, &kernel->regions[i]);
+    kiln_dim_t part = kiln_kernel_dim_mul(kernel, blocks.dim, kiln_dim_constant(most / blocks.divisor));
     if (kiln_dim_is_constant(part))
-      part.constant = (part.constant + block - 1) / block * block;
+      part.constant = (part.constant + most - 1) / most * most;
     else if (i + 1 < kernel->region_count)
-      part = kiln_kernel_dim_add(kernel, part, kiln_dim_constant(block - 1));
+      part = kiln_kernel_dim_add(kernel, part, kiln_dim_constant(most - 1));
     sum = kiln_kernel_dim_add(kernel, sum, part);
   }
-  return (kiln_extent_t){sum, (uint32_t)block};
+  return (kiln_extent_t){sum, most};
 }
 
 static kiln_slot_t buffer_slot(const kiln_kernel_buffer_t *buffer) {

@@ -6,6 +6,7 @@
  * statement of their own. Called by emit.c.
  */
 #include "codegen/emit_region.h"
+#include "codegen/tiles.h"
 
 #include <stdarg.h>
 
@@ -176,6 +177,8 @@ const char *kiln_emit_element(kiln_region_writer_t *r, uint32_t buffer, kiln_exp
 const char *kiln_emit_element_load(kiln_region_writer_t *r, kiln_expr_id_t id) {
   kiln_arena_t *arena = r->emitter->kernel->arena;
   const kiln_expr_t *expr = expr_at(r, id);
+  const char *staged = kiln_emit_staged(r->emitter, r->region, id);
+  if (staged) return kiln_arena_printf(arena, "%s.at[0]", staged);
   const char *text = kiln_emit_element(r, (uint32_t)expr->bits, expr->operands[0]), *guard = NULL;
   if (!kiln_condition_is_true(r->emitter->kernel, expr->operands[1]))
     guard = r->emitter->names[expr->operands[1]];
@@ -194,6 +197,12 @@ void kiln_emit_vector_load(kiln_region_writer_t *r, kiln_expr_id_t id) {
   const kiln_expr_t *expr = expr_at(r, id);
   const kiln_access_t *access = &r->loads[id];
   unsigned number = r->next_number++;
+  const char *staged = kiln_emit_staged(emitter, r->region, id);
+  if (staged) {
+    emitter->names[id] = kiln_arena_printf(emitter->kernel->arena, "w%u", number);
+    kiln_emit_line(emitter, "const auto w%u = %s;", number, staged);
+    return;
+  }
   uint32_t bytes = r->load_widths[id] * (uint32_t)kiln_dtype_bytes(expr->dtype);
   const char *from = kiln_emit_address(r, (uint32_t)expr->bits, access->base),
              *part = r->region->has_tail ? "_part" : "", *count = r->region->has_tail ? ", count" : "";
@@ -342,6 +351,11 @@ static void prepare(kiln_region_writer_t *r) {
     if (expr->kind != KILN_EXPR_LOAD || r->region->lanes == 1) continue;
     kiln_access_t access = kiln_lanes_access(&r->lanes, expr->operands[0], expr->operands[1]);
     r->load_widths[i] = 1;
+    if (kiln_emit_staged(r->emitter, r->region, (kiln_expr_id_t)i)) {
+      r->load_widths[i] = r->region->lanes;
+      r->loads[i].is_contiguous = true;
+      continue;
+    }
     if (!access.is_vector || (r->region->has_tail && !access.is_contiguous)) continue;
     const kiln_symbol_class_t *class = r->emitter->context->symbol_class;
     if (kiln_access_width(kernel, &access, (uint32_t)expr->bits, class, NULL) == 1) continue;

@@ -1,0 +1,218 @@
+/* tests/unit/test_codegen_movement.c: what element-wise kernels move, counted on the emulated device.
+ *
+ * Values are compared with the reference, with all checkers on; bytes, sectors and wavefronts with the fewest
+ * that the tensors' sizes allow: every byte of inputs and outputs once, 32 bytes a sector, 128 a wavefront.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ir/text.h"
+#include "tests/support/batch.h"
+#include "tests/support/random_graph.h"
+
+static const kiln_options_t plain = {0};
+static const kiln_symbol_class_t any_size = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
+static const kiln_symbol_class_t multiples_of_16 = {{16, 16, 16, 16, 16, 16, 16, 16}, false};
+
+static const kiln_graph_t *parse(kiln_arena_t *arena, const char *text) {
+  kiln_graph_list_t list = {0};
+  kiln_status_t status = kiln_text_parse(arena, "test", text, strlen(text), &list);
+  if (status) fail_msg("%s\n%s", kiln_status_message(status), text);
+  return list.graphs[0];
+}
+
+/* A graph, and how much it may move: times the fewest bytes and sectors; wavefronts times those of 128 bytes
+ * for every input byte, in and out of shared memory (0: there should be none). */
+typedef struct {
+  const char *text;
+  double bytes, sectors, wavefronts;
+} goal_t;
+
+static uint64_t bytes_of(const kiln_graph_t *graph, kiln_value_id_t value, const int64_t *symbols) {
+  int64_t sizes[KILN_MAX_RANK];
+  const kiln_type_t *type = &graph->types[value];
+  uint64_t bytes = kiln_dtype_bytes(type->dtype);
+  assert_null(kiln_type_sizes(type, symbols, sizes));
+  for (uint32_t i = 0; i < type->rank; i++) bytes *= (uint64_t)sizes[i];
+  return bytes;
+}
+
+static void check_ratio(const char *text, const char *what, uint64_t got, double fewest, double most) {
+  if ((double)got > most * fewest)
+    fail_msg("%s\n%s: %llu, %.3f times %.0f, more than %g times", text, what, (unsigned long long)got,
+             (double)got / fewest, fewest, most);
+}
+
+static void check_goal(kiln_arena_t *arena, kiln_batch_t *batch, uint32_t number, const goal_t *goal,
+                       const int64_t *symbols) {
+  const kiln_graph_t *graph = kiln_batch_pipeline(batch, number)->input;
+  kiln_tensor_t *inputs = KILN_NEW_ARRAY(arena, kiln_tensor_t, graph->input_count);
+  kiln_random_inputs(arena, graph, number, symbols, inputs);
+  kiln_batch_check(batch, number, symbols, inputs, goal->text);
+  uint64_t read = 0, written = 0;
+  for (uint32_t i = 0; i < graph->input_count; i++) read += bytes_of(graph, i, symbols);
+  for (uint32_t i = 0; i < graph->output_count; i++) written += bytes_of(graph, graph->outputs[i], symbols);
+  uint64_t sectors = kiln_batch_counter(batch, number, symbols, inputs, "global_load_sectors") +
+                     kiln_batch_counter(batch, number, symbols, inputs, "global_store_sectors");
+  check_ratio(goal->text, "bytes", kiln_batch_counter(batch, number, symbols, inputs, "bytes_moved"),
+              (double)(read + written), goal->bytes);
+  check_ratio(goal->text, "sectors", sectors, (double)(read + written) / 32, goal->sectors);
+  check_ratio(goal->text, "wavefronts",
+              kiln_batch_counter(batch, number, symbols, inputs, "shared_wavefronts"), (double)read / 64,
+              goal->wavefronts);
+}
+
+static void check_goals(const goal_t *goals, uint32_t count, const kiln_symbol_class_t *symbol_class,
+                        const int64_t *symbols) {
+  kiln_arena_t arena;
+  kiln_arena_init(&arena, 0);
+  kiln_batch_t *batch = kiln_batch_create(&arena, "sm_80");
+  for (uint32_t i = 0; i < count; i++)
+    kiln_batch_add(batch, parse(&arena, goals[i].text), &plain, symbol_class, NULL);
+  kiln_batch_compile(batch);
+  for (uint32_t i = 0; i < count; i++) check_goal(&arena, batch, i, &goals[i], symbols);
+  kiln_batch_destroy(batch);
+  kiln_arena_deinit(&arena);
+}
+
+#define CHECK_GOALS(goals, symbol_class, ...)                                                                \
+  check_goals(goals, sizeof(goals) / sizeof *(goals), symbol_class, (int64_t[KILN_MAX_SYMBOLS]){__VA_ARGS__})
+
+/* --- transposes
+ * ---------------------------------------------------------------------------------------------- */
+
+static void transposes_move_every_byte_once_without_bank_conflicts(void **state) {
+  (void)state;
+  static const goal_t goals[] = {
+      {"graph g(%x: f32[256,384]) { %y = permute(%x) {dims=[1,0]} return %y }", 1, 1, 1},
+      {"graph g(%x: bf16[512,256]) { %y = permute(%x) {dims=[1,0]} %z = relu(%y) return %z }", 1, 1, 1},
+      {"graph g(%x: u8[512,768]) { %y = permute(%x) {dims=[1,0]} return %y }", 1, 1, 1},
+      {"graph g(%x: f64[128,256]) { %y = permute(%x) {dims=[1,0]} %z = neg(%y) return %z }", 1, 1, 1},
+      {"graph g(%x: i64[64,96]) { %y = permute(%x) {dims=[1,0]} return %y }", 1, 1, 1},
+      {"graph g(%x: bool[256,128]) { %y = permute(%x) {dims=[1,0]} %z = logical_not(%y) return %z }", 1, 1,
+       1},
+      {"graph g(%x: f32[3,128,5,128]) { %y = permute(%x) {dims=[2,3,0,1]} return %y }", 1, 1, 1},
+      {"graph g(%x: f16[4,128,2,128]) { %y = permute(%x) {dims=[0,3,2,1]} %z = exp2(%y) return %z }", 1, 1,
+       1},
+      {"graph g(%x: f32[2,1,64,2,1,2,64,2]) { %y = permute(%x) {dims=[7,0,6,3,5,1,4,2]} return %y }", 8, 8,
+       1},
+      /* to and from wider elements: the tile is that of what is read */
+      {"graph g(%x: f32[256,256]) { %c = cast(%x) {dtype=f16} %y = permute(%c) {dims=[1,0]} return %y }", 1,
+       1, 1},
+      {"graph g(%x: u8[256,256]) { %c = cast(%x) {dtype=f32} %y = permute(%c) {dims=[1,0]} return %y }", 1, 1,
+       1},
+      {"graph g(%x: f16[256,256]) { %c = cast(%x) {dtype=f64} %y = permute(%c) {dims=[1,0]} return %y }", 1,
+       1, 1},
+      {"graph g(%x: f64[128,128]) { %c = cast(%x) {dtype=u8} %y = permute(%c) {dims=[1,0]} return %y }", 1, 2,
+       1},
+      /* what is contiguous goes past the tile: half of what is read here */
+      {"graph g(%x: f32[256,256], %z: f32[256,256]) { %p = permute(%x) {dims=[1,0]} %y = mul(%p, %z) return "
+       "%y "
+       "}",
+       1, 1, 0.5},
+      {"graph g(%x: f32[256,128], %z: f32[256,128]) { %a = add(%x, %z) %y = permute(%a) {dims=[1,0]} return "
+       "%y "
+       "}",
+       1, 1, 1},
+      {"graph g(%x: f32[128,256]) { %s = slice(%x) {starts=[0,64], limits=[128,192]} %y = permute(%s) "
+       "{dims=[1,0]} return %y }",
+       1, 1, 0.5},
+  };
+  CHECK_GOALS(goals, &any_size, 0);
+}
+
+/* Rows that begin anywhere share their first and last sectors with other tiles. */
+static void transposes_of_odd_sizes_stay_near(void **state) {
+  (void)state;
+  static const goal_t goals[] = {
+      {"graph g(%x: f32[257,131]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.25, 1.5, 1.2},
+      {"graph g(%x: f16[331,257]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.5, 2, 2.2},
+      {"graph g(%x: u8[263,521]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.5, 2.1, 3.5},
+      {"graph g(%x: f64[67,129]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.2, 1.4, 1.2},
+      {"graph g(%x: f32[128,131]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.2, 1.4, 1.2},
+      {"graph g(%x: f32[131,128]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.2, 1.4, 1.2},
+      {"graph g(%x: bf16[3,34,258]) { %y = permute(%x) {dims=[0,2,1]} return %y }", 1.7, 2, 2.2},
+  };
+  CHECK_GOALS(goals, &any_size, 0);
+}
+
+static const goal_t symbolic[] = {
+    {"graph g[T](%x: f32[1,48,T]) { %p = permute(%x) {dims=[0,2,1]} %e = cat(%p, %p) {dim=-1} %c = cos(%e) "
+     "%s = sin(%e) %a = cast(%c) {dtype=bf16} %b = cast(%s) {dtype=bf16} return %a, %b }",
+     1.05, 1.6, 1.2},
+    {"graph g[T,S](%x: f16[2,T,S]) { %y = permute(%x) {dims=[0,2,1]} %z = neg(%y) return %z }", 1.5, 2, 2.2},
+    /* two regions of tiles of different sizes */
+    {"graph g[T,S](%x: f32[T,S], %y: u8[S,3,T]) { %a = permute(%x) {dims=[1,0]} %b = permute(%y) "
+     "{dims=[1,2,0]} %c = relu(%a) return %c, %b }",
+     1.5, 2, 3},
+};
+
+enum { SYMBOLIC = sizeof symbolic / sizeof *symbolic };
+
+static void symbols_are_transposed_as_numbers_are(void **state) {
+  (void)state;
+  CHECK_GOALS(symbolic, &any_size, 250, 131);
+}
+
+static void one_kernel_transposes_every_size(void **state) {
+  (void)state;
+  static const kiln_symbol_class_t wide = {{1, 1, 1, 1, 1, 1, 1, 1}, true};
+  static const int64_t sizes[][2] = {{0, 3}, {3, 0}, {1, 1}, {33, 5}, {64, 64}, {65, 129}};
+  kiln_arena_t arena;
+  kiln_arena_init(&arena, 0);
+  kiln_batch_t *batch = kiln_batch_create(&arena, "sm_90");
+  for (uint32_t i = 0; i < 2 * SYMBOLIC; i++)
+    kiln_batch_add(batch, parse(&arena, symbolic[i / 2].text), &plain, i % 2 ? &wide : &any_size, NULL);
+  kiln_batch_compile(batch);
+  for (uint32_t i = 0; i < 2 * SYMBOLIC; i++) {
+    const kiln_graph_t *graph = kiln_batch_pipeline(batch, i)->input;
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+      int64_t symbols[KILN_MAX_SYMBOLS] = {sizes[k][0], sizes[k][1]};
+      kiln_tensor_t *inputs = KILN_NEW_ARRAY(&arena, kiln_tensor_t, graph->input_count);
+      kiln_random_inputs(&arena, graph, k, symbols, inputs);
+      kiln_batch_check(batch, i, symbols, inputs, symbolic[i / 2].text);
+    }
+  }
+  kiln_batch_destroy(batch);
+  kiln_arena_deinit(&arena);
+}
+
+static void transposes_of_multiples_of_16_use_whole_vectors(void **state) {
+  (void)state;
+  static const goal_t goals[] = {
+      {"graph g[T,S](%x: f16[2,T,S]) { %y = permute(%x) {dims=[0,2,1]} %z = neg(%y) return %z }", 1, 1, 1},
+  };
+  CHECK_GOALS(goals, &multiples_of_16, 256, 512);
+}
+
+/* --- what blocks share
+ * ----------------------------------------------------------------------------------------- */
+
+static void a_row_that_many_read_is_read_by_few_blocks(void **state) {
+  (void)state;
+  static const goal_t goals[] = {
+      {"graph g(%x: f32[512,4096], %b: f32[4096]) { %y = add(%x, %b) return %y }", 1.05, 1.55, 0},
+      {"graph g[T](%x: bf16[T,4096], %b: bf16[4096]) { %y = add(%x, %b) return %y }", 1.05, 1.55, 0},
+      {"graph g[T](%x: f16[32,T,128], %t: f16[T,128]) { %y = mul(%x, %t) return %y }", 1.05, 1.55, 0},
+      {"graph g[T](%q: bf16[T,28,128], %c: bf16[T,128]) { %p = permute(%q) {dims=[1,0,2]} %y = mul(%p, %c) "
+       "return %y }",
+       1.05, 1.55, 0},
+  };
+  CHECK_GOALS(goals, &any_size, 256);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(transposes_move_every_byte_once_without_bank_conflicts),
+      cmocka_unit_test(transposes_of_odd_sizes_stay_near),
+      cmocka_unit_test(symbols_are_transposed_as_numbers_are),
+      cmocka_unit_test(one_kernel_transposes_every_size),
+      cmocka_unit_test(transposes_of_multiples_of_16_use_whole_vectors),
+      cmocka_unit_test(a_row_that_many_read_is_read_by_few_blocks),
+  };
+  return cmocka_run_group_tests_name("codegen: movement", tests, NULL, NULL);
+}
