@@ -16,7 +16,7 @@ typedef kiln_status_t (*generate_t)(kiln_arena_t *arena, const kiln_graph_t *gra
 static const kiln_family_t families[] = {
     {"elementwise", kiln_elementwise_accepts, 400, 480},
     {"rows", kiln_rows_accepts, 400, 480},
-    {"contraction", kiln_contraction_accepts, 1, 480},
+    {"contraction", kiln_contraction_accepts, 400, 480},
 };
 
 static const generate_t generators[] = {

@@ -7,6 +7,7 @@
  * kind "contraction".
  */
 #include "codegen/contraction.h"
+#include "codegen/elementwise.h"
 
 #include <string.h>
 
@@ -17,7 +18,7 @@ static bool is_contraction(const kiln_graph_t *graph, uint32_t node) {
 }
 
 bool kiln_contraction_accepts(const kiln_graph_t *graph, uint32_t node) {
-  return is_contraction(graph, node);
+  return is_contraction(graph, node) || kiln_elementwise_accepts(graph, node);
 }
 
 /* --- the iteration space ------------------------------------------------------------------------------- */

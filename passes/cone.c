@@ -31,7 +31,8 @@ static void add_node(cone_t *cone, uint32_t index) {
   }
 }
 
-bool cone_add(cone_t *cone, kiln_value_id_t value, uint32_t node_limit, uint32_t leaf_limit) {
+bool cone_add(cone_t *cone, uint32_t window, kiln_value_id_t value, uint32_t node_limit,
+              uint32_t leaf_limit) {
   const kiln_graph_t *graph = cone->grouping->graph;
   if (value < graph->input_count) {
     if (cone->value_stamps[value] != cone->stamp) {
@@ -40,7 +41,6 @@ bool cone_add(cone_t *cone, kiln_value_id_t value, uint32_t node_limit, uint32_t
     }
     return cone->leaf_count <= leaf_limit;
   }
-  uint32_t window = window_of(cone->grouping, value);
   add_node(cone, graph->producers[value]);
   while (cone->pending_count && cone->node_count <= node_limit && cone->leaf_count <= leaf_limit) {
     kiln_value_id_t next = cone->pending[--cone->pending_count];

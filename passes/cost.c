@@ -37,6 +37,10 @@ double typical_elements(const kiln_graph_t *graph, const kiln_type_t *type) {
   return elements;
 }
 
+double typical_bytes(const kiln_graph_t *graph, const kiln_type_t *type) {
+  return typical_elements(graph, type) * (double)kiln_dtype_bytes(type->dtype);
+}
+
 /* Instructions of an op that is too dear to repeat at will; 0 for all others. */
 static double instructions(kiln_op_t op, kiln_dtype_t dtype) {
   double factor = dtype == KILN_DTYPE_f64 ? 4 : 1;
@@ -71,6 +75,8 @@ static double instructions(kiln_op_t op, kiln_dtype_t dtype) {
     return 0;
   }
 }
+
+bool is_dear(kiln_op_t op) { return instructions(op, KILN_DTYPE_f32) > 0; }
 
 typedef struct {
   grouping_t *grouping;
@@ -125,16 +131,14 @@ static kiln_value_id_t find_narrowest(const costs_t *costs, kiln_value_id_t valu
   if (costs->elements[next] > costs->elements[value] || costs->evaluations[next] <= costs->elements[next])
     return value;
   kiln_value_id_t behind = costs->narrowest[next];
-  double here = costs->elements[value] * (double)kiln_dtype_bytes(graph->types[value].dtype);
-  double there = costs->elements[behind] * (double)kiln_dtype_bytes(graph->types[behind].dtype);
-  return here < there ? value : behind;
+  double here = typical_bytes(graph, &graph->types[value]);
+  return here < typical_bytes(graph, &graph->types[behind]) ? value : behind;
 }
 
 /* (4) */
 static bool pays(const costs_t *costs, kiln_value_id_t value) {
   const kiln_target_t *target = costs->grouping->target;
-  double bytes =
-      costs->elements[value] * (double)kiln_dtype_bytes(costs->grouping->graph->types[value].dtype);
+  double bytes = typical_bytes(costs->grouping->graph, &costs->grouping->graph->types[value]);
   double saved_ns = costs->saved[value] / (target->sm_count * LANES_PER_SM * clock_ghz);
   double memory_ns = target->memory_gb_per_s ? 2 * bytes / target->memory_gb_per_s : 0;
   return saved_ns > LAUNCH_NS + memory_ns;

@@ -22,15 +22,6 @@ enum {
   SMALL_CONE = 8, /* nodes: computing them again is cheaper than a trip through memory */
 };
 
-typedef struct {
-  grouping_t *grouping;
-  cone_t cone;
-  uint32_t *nodes, *leaves;      /* per value: upper bounds of its cone */
-  uint64_t *masks;               /* per value: families that accept the whole cone */
-  uint32_t *last_readers;        /* per value: the last node that reads it */
-  uint32_t window, window_start; /* its number and first node */
-} measure_t;
-
 static uint32_t saturating_add(uint32_t a, uint32_t b) { return a > UINT32_MAX - b ? UINT32_MAX : a + b; }
 
 static bool can_cut(const measure_t *m, kiln_value_id_t value) {
@@ -38,8 +29,7 @@ static bool can_cut(const measure_t *m, kiln_value_id_t value) {
          !kiln_type_is_empty(&m->grouping->graph->types[value]);
 }
 
-/* The families that take these nodes have the smallest of their limits. */
-static void limits_of(const grouping_t *g, uint64_t mask, uint32_t *node_limit, uint32_t *leaf_limit) {
+void limits_of(const grouping_t *g, uint64_t mask, uint32_t *node_limit, uint32_t *leaf_limit) {
   *node_limit = *leaf_limit = UINT32_MAX;
   for (size_t f = 0; f < g->families->count; f++) {
     const kiln_family_t *family = &g->families->items[f];
@@ -58,10 +48,8 @@ static kiln_value_id_t narrow(const measure_t *m, kiln_value_id_t value, uint64_
     const kiln_node_t *node = kiln_graph_producer(graph, value);
     if (node->operand_count != 1 || !can_cut(m, node->operands[0])) break;
     kiln_value_id_t operand = node->operands[0];
-    double here =
-        typical_elements(graph, &graph->types[value]) * (double)kiln_dtype_bytes(graph->types[value].dtype);
-    double there = typical_elements(graph, &graph->types[operand]) *
-                   (double)kiln_dtype_bytes(graph->types[operand].dtype);
+    double here = typical_bytes(graph, &graph->types[value]);
+    double there = typical_bytes(graph, &graph->types[operand]);
     bool cheap = node->op == KILN_OP_cast || kiln_op_info(node->op)->op_class == KILN_CLASS_VIEW;
     uint64_t accepted = *mask & m->grouping->masks[graph->producers[value]];
     if (!cheap || there >= here || !accepted) break;
@@ -71,24 +59,40 @@ static kiln_value_id_t narrow(const measure_t *m, kiln_value_id_t value, uint64_
   return value;
 }
 
-static void cut(measure_t *m, kiln_value_id_t value, cut_t why) { m->grouping->cuts[value] = (uint8_t)why; }
+/* What a region stores is at hand inside it. */
+void cut(measure_t *m, kiln_value_id_t value, cut_t why) {
+  m->grouping->cuts[value] = is_in_region(m, value) ? CUT_REGION : (uint8_t)why;
+}
 
-static void measure_node(measure_t *m, const kiln_node_t *node) {
-  uint32_t nodes = 1, leaves = 0;
+uint32_t level_behind(const measure_t *m, kiln_value_id_t value) {
+  if (value < m->grouping->graph->input_count) return 0;
+  return 1 + (is_in_region(m, value) ? region_level(m, value) : m->levels[value]);
+}
+
+void measure_node(measure_t *m, uint32_t index) {
+  const kiln_node_t *node = &m->grouping->graph->nodes[index];
+  uint32_t nodes = 1, leaves = 0, level = 0;
+  uint64_t mask = m->grouping->masks[index];
   for (uint32_t i = 0; i < node->operand_count; i++) {
     kiln_value_id_t operand = node->operands[i];
     if (operand == KILN_NO_VALUE) continue;
     bool leaf = is_leaf(m->grouping, m->window, operand);
+    uint32_t behind = leaf ? level_behind(m, operand) : m->levels[operand];
     nodes = saturating_add(nodes, leaf ? 0 : m->nodes[operand]);
     leaves = saturating_add(leaves, leaf ? 1 : m->leaves[operand]);
+    if (!leaf) mask &= m->masks[operand];
+    if (behind > level) level = behind;
   }
   for (uint32_t r = 0; r < node->result_count; r++) {
-    m->nodes[node->first_result + r] = nodes;
-    m->leaves[node->first_result + r] = leaves;
+    kiln_value_id_t result = node->first_result + r;
+    m->nodes[result] = nodes;
+    m->leaves[result] = leaves;
+    m->levels[result] = level;
+    m->masks[result] = mask;
   }
 }
 
-/* Cuts operands whose families do not accept this node, then sets the families of the cone. */
+/* Cuts operands whose families do not accept this node. */
 static void cut_by_family(measure_t *m, uint32_t index) {
   const kiln_node_t *node = &m->grouping->graph->nodes[index];
   uint64_t mask = m->grouping->masks[index];
@@ -101,15 +105,16 @@ static void cut_by_family(measure_t *m, uint32_t index) {
       cut(m, narrow(m, operand, &mask), CUT_FAMILY);
     }
   }
-  for (uint32_t r = 0; r < node->result_count; r++) m->masks[node->first_result + r] = mask;
 }
 
 /* The operand with the largest cone, KILN_NO_VALUE when all are read already. */
 static kiln_value_id_t heaviest_operand(const measure_t *m, const kiln_node_t *node) {
+  uint32_t own =
+      is_in_region(m, node->first_result) ? window_of(m->grouping, node->first_result) : UINT32_MAX;
   kiln_value_id_t heaviest = KILN_NO_VALUE;
   for (uint32_t i = 0; i < node->operand_count; i++) {
     kiln_value_id_t operand = node->operands[i];
-    if (!can_cut(m, operand)) continue;
+    if (!can_cut(m, operand) || window_of(m->grouping, operand) == own) continue;
     if (heaviest == KILN_NO_VALUE || m->nodes[operand] > m->nodes[heaviest]) heaviest = operand;
   }
   return heaviest;
@@ -117,7 +122,9 @@ static kiln_value_id_t heaviest_operand(const measure_t *m, const kiln_node_t *n
 
 static bool exact_fits(measure_t *m, const kiln_node_t *node, uint32_t node_limit, uint32_t leaf_limit) {
   cone_clear(&m->cone);
-  if (!cone_add(&m->cone, node->first_result, node_limit, leaf_limit)) return false;
+  if (!cone_add(&m->cone, window_of(m->grouping, node->first_result), node->first_result, node_limit,
+                leaf_limit))
+    return false;
   for (uint32_t r = 0; r < node->result_count; r++) {
     m->nodes[node->first_result + r] = (uint32_t)m->cone.node_count;
     m->leaves[node->first_result + r] = (uint32_t)m->cone.leaf_count;
@@ -133,7 +140,9 @@ static void close_window(measure_t *m, uint32_t end) {
     for (uint32_t r = 0; r < node->result_count; r++) {
       kiln_value_id_t value = node->first_result + r;
       uint64_t mask = m->masks[value];
-      if (m->last_readers[value] < end || m->nodes[value] <= SMALL_CONE || !can_cut(m, value)) continue;
+      if (m->last_readers[value] < end || m->nodes[value] <= SMALL_CONE || !can_cut(m, value) ||
+          is_in_region(m, value))
+        continue;
       cut(m, narrow(m, value, &mask), CUT_SIZE);
       m->nodes[value] = m->leaves[value] = 1;
     }
@@ -159,8 +168,8 @@ static bool cut_operands(measure_t *m, const kiln_node_t *node, uint32_t node_li
 static void cut_to_size(measure_t *m, uint32_t index) {
   const kiln_node_t *node = &m->grouping->graph->nodes[index];
   uint32_t node_limit, leaf_limit;
+  measure_node(m, index);
   limits_of(m->grouping, m->masks[node->first_result], &node_limit, &leaf_limit);
-  measure_node(m, node);
   if (m->nodes[node->first_result] <= node_limit && m->leaves[node->first_result] <= leaf_limit) return;
   if (exact_fits(m, node, node_limit, leaf_limit)) return;
   close_window(m, index);
@@ -168,14 +177,14 @@ static void cut_to_size(measure_t *m, uint32_t index) {
 }
 
 /* (3) Every stored value once more; true when something was cut. */
-static bool check_stored(measure_t *m, const bool *is_output) {
+static bool check_stored(measure_t *m) {
   const grouping_t *g = m->grouping;
   bool any = false;
   for (uint32_t n = 0; n < g->graph->node_count; n++) {
     const kiln_node_t *node = &g->graph->nodes[n];
     bool stored = false;
     for (uint32_t r = 0; r < node->result_count; r++) {
-      stored |= is_output[node->first_result + r] || g->cuts[node->first_result + r] != CUT_NONE;
+      stored |= m->output_uses[node->first_result + r] || g->cuts[node->first_result + r] != CUT_NONE;
     }
     if (!g->live[n] || !stored) continue;
     uint32_t node_limit, leaf_limit;
@@ -197,6 +206,12 @@ static uint32_t *find_last_readers(const grouping_t *g) {
   return last_readers;
 }
 
+static uint32_t *count_outputs(const grouping_t *g) {
+  uint32_t *uses = KILN_NEW_ARRAY(g->arena, uint32_t, g->graph->value_count);
+  for (uint32_t i = 0; i < g->graph->output_count; i++) uses[g->graph->outputs[i]]++;
+  return uses;
+}
+
 void cut_by_size(grouping_t *g) {
   uint32_t count = g->graph->value_count;
   measure_t m = {.grouping = g,
@@ -204,14 +219,15 @@ void cut_by_size(grouping_t *g) {
                  .nodes = KILN_NEW_ARRAY(g->arena, uint32_t, count),
                  .leaves = KILN_NEW_ARRAY(g->arena, uint32_t, count),
                  .masks = KILN_NEW_ARRAY(g->arena, uint64_t, count),
+                 .levels = KILN_NEW_ARRAY(g->arena, uint32_t, count),
+                 .output_uses = count_outputs(g),
                  .last_readers = find_last_readers(g)};
+  m.regions = regions_create(&m);
   for (uint32_t n = 0; n < g->graph->node_count; n++) {
-    if (!g->live[n]) continue;
+    if (!g->live[n] || regions_take(&m, n)) continue;
     g->windows[n] = m.window;
     cut_by_family(&m, n);
     cut_to_size(&m, n);
   }
-  bool *is_output = KILN_NEW_ARRAY(g->arena, bool, count);
-  for (uint32_t i = 0; i < g->graph->output_count; i++) is_output[g->graph->outputs[i]] = true;
-  for (int round = 0; round < ROUNDS && check_stored(&m, is_output); round++) continue;
+  for (int round = 0; round < ROUNDS && check_stored(&m); round++) continue;
 }

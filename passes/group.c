@@ -4,8 +4,8 @@
  *
  * 1. Every node that an output needs must be accepted by some family; cost.c and cuts.c decide which values
  * are cut.
- * 2. What must be stored: graph outputs and cut values, each with the level at which it can be computed: one
- * more than the deepest cut value that it reads. Empty values are not stored.
+ * 2. What must be stored: graph outputs and cut values, each with the level at which it can be computed
+ * (levels.c). Empty values are not stored.
  * 3. Stores of one level and one iteration space (the same number of elements, before or after a repetition
  * at the end) share a kernel, within the family's limits: nothing of one level depends on anything else of
  * it, so this cannot make a cycle. They need not share an input; a launch is saved all the same and a thread
@@ -21,8 +21,8 @@
 
 enum {
   LEVELS_SEARCHED = 64,
-  SMALL_SPACE = 0, /* the bucket key that all small stores of a level share; other spaces count from 1 */
-  THREADS_PER_SM = 2048,
+  REGION_SPACE = 0, /* the bucket key of a region */
+  SMALL_SPACE = 0,  /* the bucket key that all small stores of a level share; other spaces count from 1 */
   MOST_SPACES = 16, /* of one kernel; each is a region of its own in the source */
 };
 
@@ -36,11 +36,13 @@ typedef struct {
   bool is_cut, is_small;
 } stored_t;
 
+static bool is_of_region(const stored_t *stored) { return stored->window >= FIRST_REGION_WINDOW; }
+
 /* A kernel in the making (3). */
 typedef struct {
   stored_t *items;
   size_t count, capacity;
-  uint32_t level;
+  uint32_t level, window;
   uint32_t buffer_count; /* of its stores */
   uint32_t space_count;
   uint64_t mask;
@@ -108,18 +110,6 @@ static void cut_everything(grouping_t *g) {
 
 /* --- 2. what is stored --------------------------------------------------------------------------------- */
 
-/* One more than the deepest stored value that it reads; those come before it in the order of values. */
-static uint32_t level_of(state_t *s, kiln_value_id_t value) {
-  uint32_t level = 0;
-  cone_clear(&s->cone);
-  cone_add(&s->cone, value, UINT32_MAX, UINT32_MAX);
-  for (size_t i = 0; i < s->cone.leaf_count; i++) {
-    kiln_value_id_t leaf = s->cone.leaves[i];
-    if (leaf >= s->g.graph->input_count && s->levels[leaf] >= level) level = s->levels[leaf] + 1;
-  }
-  return level;
-}
-
 /* A number for the count of elements of a type: equal exactly when the counts are equal as expressions. */
 static uint32_t space_of(state_t *s, const kiln_type_t *type) {
   kiln_dim_t elements;
@@ -149,16 +139,14 @@ static kiln_value_id_t without_repetition(const state_t *s, kiln_value_id_t valu
   return value;
 }
 
-static void store(state_t *s, kiln_value_id_t value, bool is_cut) {
+static void store(state_t *s, kiln_value_id_t value) {
   const kiln_type_t *types = s->g.graph->types;
-  if (kiln_type_is_empty(&types[value])) return;
-  uint32_t level = s->levels[value] = level_of(s, value);
   double at_once = (double)s->g.target->sm_count * THREADS_PER_SM;
   stored_t stored = {.value = value,
-                     .level = level,
+                     .level = s->levels[value],
                      .window = window_of(&s->g, value),
                      .space = space_of(s, &types[value]),
-                     .is_cut = is_cut,
+                     .is_cut = s->g.cuts[value] != CUT_NONE,
                      .is_small = typical_elements(s->g.graph, &types[value]) < at_once};
   stored.base_space =
       s->g.options->unfused ? stored.space : space_of(s, &types[without_repetition(s, value)]);
@@ -169,7 +157,7 @@ static void store(state_t *s, kiln_value_id_t value, bool is_cut) {
     stored.first_use += stored.use_count;
     uses -= stored.use_count;
   } while (uses);
-  if (level > s->max_level) s->max_level = level;
+  if (stored.level > s->max_level) s->max_level = stored.level;
 }
 
 static void find_stores(state_t *s) {
@@ -180,10 +168,14 @@ static void find_stores(state_t *s) {
     if (uses < s->most_uses) s->most_uses = uses;
   }
   for (uint32_t i = 0; i < graph->output_count; i++) s->output_uses[graph->outputs[i]]++;
+  kiln_value_id_t *values = KILN_NEW_ARRAY(s->g.arena, kiln_value_id_t, graph->value_count);
+  size_t count = 0;
   for (uint32_t v = 0; v < graph->value_count; v++) {
-    bool is_cut = s->g.cuts[v] != CUT_NONE;
-    if (is_cut || s->output_uses[v]) store(s, v, is_cut);
+    bool is_stored = s->g.cuts[v] != CUT_NONE || s->output_uses[v];
+    if (is_stored && !kiln_type_is_empty(&graph->types[v])) values[count++] = v;
   }
+  find_levels(&s->g, &s->cone, values, count, s->levels);
+  for (size_t i = 0; i < count; i++) store(s, values[i]);
 }
 
 /* --- 3. which stores share a kernel -------------------------------------------------------------------- */
@@ -220,9 +212,11 @@ static const char *refuses(state_t *s, const bucket_t *bucket, const stored_t *s
   cone_clear(&s->cone);
   bool fits = true;
   for (size_t i = 0; fits && i < bucket->count; i++) {
-    fits = cone_add(&s->cone, bucket->items[i].value, family->max_nodes, family->max_buffers - buffers);
+    fits = cone_add(&s->cone, bucket->window, bucket->items[i].value, family->max_nodes,
+                    family->max_buffers - buffers);
   }
-  fits = fits && cone_add(&s->cone, stored->value, family->max_nodes, family->max_buffers - buffers);
+  fits = fits &&
+         cone_add(&s->cone, bucket->window, stored->value, family->max_nodes, family->max_buffers - buffers);
   if (!fits) return "its neighbour is as large as a kernel can be";
   return cone_mask(s) & bucket->mask ? NULL : "its neighbour is of another kernel family";
 }
@@ -230,7 +224,7 @@ static const char *refuses(state_t *s, const bucket_t *bucket, const stored_t *s
 static void join(state_t *s, bucket_t *bucket, const stored_t *stored) {
   KILN_PUSH(s->g.arena, bucket->items, bucket->count, bucket->capacity, *stored);
   bucket->buffer_count += buffers_of(stored);
-  cone_add(&s->cone, stored->value, UINT32_MAX, UINT32_MAX);
+  cone_add(&s->cone, bucket->window, stored->value, UINT32_MAX, UINT32_MAX);
   bucket->mask &= cone_mask(s);
 }
 
@@ -254,10 +248,14 @@ static bool try_bucket(state_t *s, uint32_t level, uint32_t space, const stored_
 }
 
 static void new_bucket(state_t *s, const stored_t *stored) {
-  bucket_t bucket = {.level = stored->level, .space_count = 1, .mask = UINT64_MAX};
+  bucket_t bucket = {.level = stored->level, .window = stored->window, .space_count = 1, .mask = UINT64_MAX};
   cone_clear(&s->cone);
   join(s, &bucket, stored);
   KILN_PUSH(s->g.arena, s->buckets, s->bucket_count, s->bucket_capacity, bucket);
+  if (is_of_region(stored)) {
+    *open_bucket(s, 0, stored->window, REGION_SPACE) = s->bucket_count;
+    return;
+  }
   *open_bucket(s, stored->level, stored->window, stored->space) = s->bucket_count;
   *open_bucket(s, stored->level, stored->window, stored->base_space) = s->bucket_count;
   if (stored->is_small) *open_bucket(s, stored->level, stored->window, SMALL_SPACE) = s->bucket_count;
@@ -271,7 +269,23 @@ static bool try_levels(state_t *s, uint32_t space, const stored_t *stored) {
   return false;
 }
 
+/* All results of a region are stored by one kernel, but for later parts of a value that is returned very
+ * often. */
+static void place_in_region(state_t *s, const stored_t *stored) {
+  uint64_t number = *open_bucket(s, 0, stored->window, REGION_SPACE);
+  if (!number || stored->first_use) {
+    new_bucket(s, stored);
+    return;
+  }
+  cone_clear(&s->cone);
+  join(s, &s->buckets[number - 1], stored);
+}
+
 static void place(state_t *s, const stored_t *stored) {
+  if (is_of_region(stored)) {
+    place_in_region(s, stored);
+    return;
+  }
   if (try_levels(s, stored->space, stored) || try_levels(s, stored->base_space, stored)) return;
   if (!stored->is_small || !try_levels(s, SMALL_SPACE, stored)) new_bucket(s, stored);
 }
@@ -338,6 +352,13 @@ static const char *reason_of(const state_t *s, const bucket_t *bucket) {
     return kiln_arena_printf(s->g.arena, "cut at %s: the kernel would have read too many buffers", name);
   case CUT_FAMILY:
     return kiln_arena_printf(s->g.arena, "%s is made by a kernel of another family", name);
+  case CUT_REGION:
+    return kiln_arena_printf(s->g.arena, "%s is made by a kernel whose threads have other elements", name);
+  case CUT_PROLOGUE:
+    return kiln_arena_printf(s->g.arena, "%s is stored: each tile of a contraction would compute it again",
+                             name);
+  case CUT_LATE:
+    return kiln_arena_printf(s->g.arena, "cut at %s: %s", name, s->g.reasons[waits_for]);
   case CUT_UNFUSED:
     return "grouping is off";
   case CUT_NONE:
@@ -369,7 +390,7 @@ static kiln_group_t make_group(state_t *s, bucket_t *bucket) {
   qsort(bucket->items, bucket->count, sizeof *bucket->items, by_value);
   cone_clear(&s->cone);
   for (size_t i = 0; i < bucket->count; i++)
-    cone_add(&s->cone, bucket->items[i].value, UINT32_MAX, UINT32_MAX);
+    cone_add(&s->cone, bucket->window, bucket->items[i].value, UINT32_MAX, UINT32_MAX);
   kiln_arena_t *arena = s->g.arena;
   uint32_t *nodes = kiln_arena_copy(arena, s->cone.nodes, s->cone.node_count * sizeof *nodes);
   kiln_value_id_t *inputs = kiln_arena_copy(arena, s->cone.leaves, s->cone.leaf_count * sizeof *inputs);
