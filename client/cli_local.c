@@ -6,6 +6,8 @@
 
 #include "base/clock.h"
 #include "base/map.h"
+#include "ir/canonical.h"
+
 #include <string.h>
 
 /* -- compiling ------------------------------------------------------------------------------------------ */
@@ -17,37 +19,6 @@ kiln_status_t kiln_cli_open_compiler(kiln_cli_t *cli, kiln_compiler_t **out_comp
   KILN_TRY(kiln_compiler_create(NULL, out_compiler));
   kiln_arena_defer(cli->arena, destroy_compiler, *out_compiler);
   return NULL;
-}
-
-/* The largest of 16, 8, 4, 2, 1 that divides the value. */
-static int64_t multiple_of(int64_t value) {
-  int64_t multiple = 16;
-  while (value % multiple) multiple /= 2;
-  return multiple;
-}
-
-static bool passes_32_bits(const kiln_type_t *type, const int64_t *symbols) {
-  int64_t sizes[KILN_MAX_RANK], elements = 1;
-  kiln_status_t status = kiln_type_sizes(type, symbols, sizes);
-  bool wide = status != NULL;
-  kiln_status_free(status);
-  for (uint32_t d = 0; !wide && d < type->rank; d++)
-    wide = __builtin_mul_overflow(elements, sizes[d], &elements);
-  return wide || elements > INT32_MAX;
-}
-
-/* As the daemon takes it (server/program.c), so that keys are the same. */
-static kiln_symbol_class_t symbol_class_of(const kiln_graph_t *graph, const int64_t *symbols) {
-  kiln_symbol_class_t class = {0};
-  bool all_known = true;
-  for (uint32_t s = 0; s < KILN_MAX_SYMBOLS; s++) {
-    bool known = s < graph->symbol_count && symbols[s] >= 0;
-    all_known = all_known && (known || s >= graph->symbol_count);
-    class.multiple[s] = known ? multiple_of(symbols[s]) : 1;
-  }
-  for (uint32_t v = 0; all_known && !class.wide && v < graph->value_count; v++)
-    class.wide = passes_32_bits(&graph->types[v], symbols);
-  return class;
 }
 
 /* Compiles each distinct kernel once. Kernels with one key share an artifact. */
@@ -81,7 +52,11 @@ kiln_status_t kiln_cli_compile_local(kiln_cli_t *cli, kiln_compiler_t *compiler,
                                      kiln_image_kind_t kind, kiln_cli_compiled_t *out) {
   kiln_options_t options = {0};
   uint64_t started_ns = kiln_clock_monotonic_ns();
-  *out = (kiln_cli_compiled_t){.symbol_class = symbol_class_of(graph, symbols)};
+  /* Of the canonical graph, as the daemon's, so that keys are the same. */
+  kiln_extents_t extents =
+      kiln_pipeline_extents(cli->arena, cli->arena, kiln_graph_canonicalize(cli->arena, graph));
+  *out = (kiln_cli_compiled_t){.symbol_class =
+                                   kiln_pipeline_symbol_class(&extents, graph->symbol_count, symbols)};
   KILN_TRY(
       kiln_pipeline_generate(cli->arena, graph, target, &options, &out->symbol_class, NULL, &out->pipeline));
   out->key = kiln_pipeline_plan_key(cli->arena, out->pipeline.input, target, &options, &out->symbol_class,

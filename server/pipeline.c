@@ -9,9 +9,60 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "ir/canonical.h"
 #include "kiln_fingerprint.h"
 #include "runtime/compile.h"
+
+#define WIDE_ELEMENTS ((int64_t)1 << 31)
+
+/* --- symbol classes ------------------------------------------------------------------------------------ */
+
+static void add_extent(kiln_extents_t *extents, kiln_arena_t *arena, kiln_map_t *seen, kiln_dim_t elements) {
+  if (kiln_dim_is_constant(elements)) {
+    extents->wide |= elements.constant >= WIDE_ELEMENTS;
+    return;
+  }
+  bool added;
+  kiln_map_put(seen, elements.terms, elements.term_count * sizeof *elements.terms, &added);
+  if (added)
+    KILN_PUSH(arena, extents->counts, extents->count, extents->capacity, kiln_dim_copy(arena, elements));
+}
+
+kiln_extents_t kiln_pipeline_extents(kiln_arena_t *arena, kiln_arena_t *scratch, const kiln_graph_t *graph) {
+  kiln_extents_t extents = {0};
+  kiln_map_t *seen = kiln_map_create(scratch);
+  for (uint32_t i = 0; i < graph->value_count; i++) {
+    kiln_dim_t elements;
+    if (kiln_type_elements(scratch, &graph->types[i], &elements)) add_extent(&extents, arena, seen, elements);
+  }
+  return extents;
+}
+
+/* The largest of 16, 8, 4, 2, 1 that divides the value. */
+static int64_t largest_divisor(int64_t value) {
+  int64_t power = 16;
+  while (value % power) power /= 2;
+  return power;
+}
+
+kiln_symbol_class_t kiln_pipeline_symbol_class(const kiln_extents_t *extents, uint32_t symbol_count,
+                                               const int64_t *values) {
+  kiln_symbol_class_t out = {.wide = extents->wide};
+  int64_t all[KILN_MAX_SYMBOLS] = {0};
+  bool all_known = true;
+  for (uint32_t s = 0; s < KILN_MAX_SYMBOLS; s++) {
+    bool known = s < symbol_count && values[s] >= 0;
+    if (known) all[s] = values[s];
+    all_known &= known || s >= symbol_count;
+    out.multiple[s] = known ? largest_divisor(values[s]) : 1;
+  }
+  for (size_t i = 0; all_known && !out.wide && i < extents->count; i++) {
+    int64_t elements;
+    out.wide = !kiln_dim_eval(extents->counts[i], all, &elements) || elements >= WIDE_ELEMENTS;
+  }
+  return out;
+}
 
 /* --- from graph to kernels ----------------------------------------------------------------------------- */
 

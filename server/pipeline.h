@@ -22,6 +22,21 @@ typedef struct {
   kiln_constraints_t constraints;
 } kiln_pipeline_t;
 
+/* How many elements a graph's values have, as far as symbols decide whether 32-bit indices reach. */
+typedef struct {
+  kiln_dim_t *counts; /* those that depend on symbols, each form once */
+  size_t count, capacity;
+  bool wide; /* some value has 2^31 elements or more whatever the symbols are */
+} kiln_extents_t;
+
+/* Of a canonical graph, as keys hang on it. In the arena; scratch, which may be the same, is for what is not
+ * kept. */
+kiln_extents_t kiln_pipeline_extents(kiln_arena_t *arena, kiln_arena_t *scratch, const kiln_graph_t *graph);
+/* The class that these values of the symbols belong to. A value of -1 is not known: nothing is assumed of it,
+ * and 32-bit indices unless some value is wide anyhow. */
+kiln_symbol_class_t kiln_pipeline_symbol_class(const kiln_extents_t *extents, uint32_t symbol_count,
+                                               const int64_t *values);
+
 /* Passes and groups only: what `kiln opt` shows. run may be NULL. */
 kiln_status_t kiln_pipeline_optimize(kiln_arena_t *arena, const kiln_graph_t *graph,
                                      const kiln_target_t *target, const kiln_options_t *options,

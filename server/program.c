@@ -2,14 +2,11 @@
  * derived here. */
 #include "server/program.h"
 
-#include "base/map.h"
 #include "ir/text.h"
 #include "ir/wire.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define WIDE_ELEMENTS ((int64_t)1 << 31)
 
 /* --- identity --------------------------------------------------------------------------------------- */
 
@@ -70,27 +67,6 @@ static const kiln_graph_t *without_names(kiln_arena_t *arena, const kiln_graph_t
   return bare;
 }
 
-/* Counts that depend on symbols are kept once each, by their normal form. */
-static void note_elements(program_t *program, kiln_map_t *seen, kiln_dim_t elements) {
-  if (kiln_dim_is_constant(elements)) {
-    program->wide |= elements.constant >= WIDE_ELEMENTS;
-    return;
-  }
-  bool added;
-  kiln_map_put(seen, elements.terms, elements.term_count * sizeof *elements.terms, &added);
-  if (added)
-    KILN_PUSH(&program->arena, program->elements, program->element_count, program->element_capacity,
-              kiln_dim_copy(&program->arena, elements));
-}
-
-static void collect_elements(program_t *program, kiln_arena_t *scratch, const kiln_graph_t *graph) {
-  kiln_map_t *seen = kiln_map_create(scratch);
-  for (uint32_t i = 0; i < graph->value_count; i++) {
-    kiln_dim_t elements;
-    if (kiln_type_elements(scratch, &graph->types[i], &elements)) note_elements(program, seen, elements);
-  }
-}
-
 /* What executions ask of the graph. */
 static void keep_boundary(program_t *program, const kiln_graph_t *graph) {
   kiln_arena_t *arena = &program->arena;
@@ -138,7 +114,7 @@ static kiln_status_t make(void *argument) {
   kiln_buffer_append(&program->full_key, &(kiln_digest_t){0}, sizeof(kiln_digest_t));
   kiln_graph_key_bytes(scratch, graph, &program->full_key);
   keep_boundary(program, graph);
-  collect_elements(program, scratch, graph);
+  program->extents = kiln_pipeline_extents(&program->arena, scratch, graph);
   program->options = making->source->options;
   if (!program_source_digest(making->source, &program->digest))
     program->digest = digest_of_form(&program->options, graph);
@@ -191,29 +167,12 @@ uint64_t program_bytes(const program_t *program) {
 
 /* --- classes and keys ------------------------------------------------------------------------------- */
 
-static int64_t largest_power(int64_t value) {
-  for (int64_t power = 16; power > 1; power /= 2) {
-    if (value % power == 0) return power;
-  }
-  return 1;
-}
-
 kiln_symbol_class_t program_class(const program_t *program, const int64_t *symbols) {
-  kiln_symbol_class_t out = {.wide = program->wide};
-  int64_t values[KILN_MAX_SYMBOLS] = {0};
-  bool all_known = true;
-  for (uint32_t i = 0; i < KILN_MAX_SYMBOLS; i++) {
-    bool declared = i < program->symbol_count;
-    if (declared) values[i] = symbols ? symbols[i] : program->symbols[i].typical;
-    bool known = declared && (symbols || values[i]);
-    all_known &= known || !declared;
-    out.multiple[i] = known ? largest_power(values[i]) : 1;
+  int64_t typical[KILN_MAX_SYMBOLS];
+  for (uint32_t i = 0; i < program->symbol_count; i++) {
+    typical[i] = program->symbols[i].typical ? program->symbols[i].typical : -1;
   }
-  for (size_t i = 0; all_known && !out.wide && i < program->element_count; i++) {
-    int64_t elements;
-    out.wide = !kiln_dim_eval(program->elements[i], values, &elements) || elements >= WIDE_ELEMENTS;
-  }
-  return out;
+  return kiln_pipeline_symbol_class(&program->extents, program->symbol_count, symbols ? symbols : typical);
 }
 
 const kiln_buffer_t *program_full_key(program_t *program, const kiln_digest_t *key) {

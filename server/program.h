@@ -36,9 +36,7 @@ typedef struct {
   const kiln_type_t *input_types;
   const bool *output_strided; /* the graph declares its strides */
   uint32_t symbol_count, input_count, output_count;
-  kiln_dim_t *elements; /* the different element counts that depend on symbols */
-  size_t element_count, element_capacity;
-  bool wide;              /* some tensor has 2^31 elements or more whatever the symbols are */
+  kiln_extents_t extents;
   kiln_buffer_t wire;     /* the graph for workers, without names */
   kiln_buffer_t full_key; /* room for a plan key, then the canonical graph's bytes */
   uint64_t compiler;      /* the compiler that `classes` belong to (server's count of identities) */

@@ -181,11 +181,31 @@ static void kernel_key_depends_on_source_target_and_compiler(void **state) {
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
+static void a_symbol_is_known_by_its_divisor_and_by_tensors_past_32_bits(void **state) {
+  kiln_arena_t *arena = *state;
+  /* 65536 * 32768 is 2^31; the unread value of 2^40 elements leaves the graph with its node. */
+  const kiln_graph_t *graph = kiln_graph_canonicalize(
+      arena, kiln_test_graph(arena, "graph g[T](%x: u8[T,65536]) { %d = full() {shape=[1048576,1048576], "
+                                    "value=0, dtype=u8} %y = bitwise_not(%x) return %y }"));
+  static const struct {
+    int64_t value, multiple;
+    bool wide;
+  } cases[] = {{-1, 1, false}, {0, 16, false}, {24, 8, false}, {32767, 1, false}, {32768, 16, true}};
+  kiln_extents_t extents = kiln_pipeline_extents(arena, arena, graph);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    kiln_symbol_class_t class = kiln_pipeline_symbol_class(&extents, 1, &cases[i].value);
+    assert_int_equal(class.multiple[0], cases[i].multiple);
+    assert_int_equal(class.multiple[1], 1);
+    assert_int_equal(class.wide, cases[i].wide);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(plan_carries_large_constants_once_and_numbers_them_itself),
       TEST(plan_holds_boundary_tensors_slots_and_launches),
       TEST(errors_say_what_was_being_done),
+      TEST(a_symbol_is_known_by_its_divisor_and_by_tensors_past_32_bits),
       TEST(plan_key_depends_on_everything_but_names_and_order),
       TEST(kernel_key_depends_on_source_target_and_compiler),
   };
