@@ -46,8 +46,8 @@ const char *kiln_compiler_library(const kiln_compiler_t *compiler); /* path, for
  * no second thread yet. Errors as of create. */
 kiln_status_t kiln_compiler_identity_cached(const char *path, kiln_disk_cache_t *cache,
                                             kiln_buffer_t *out_identity);
-/* Its parts, for a process that opens NVRTC itself sooner or later: looks into the cache only, and keeps there
- * what a compiler said. */
+/* Its parts, for a process that opens NVRTC itself sooner or later: looks into the cache only, and keeps
+ * there what a compiler said. */
 bool kiln_compiler_identity_find(const char *path, kiln_disk_cache_t *cache, kiln_buffer_t *out_identity);
 void kiln_compiler_identity_keep(const char *path, kiln_disk_cache_t *cache, const char *identity);
 
