@@ -94,6 +94,7 @@ typedef struct {
   kiln_expr_id_t tile_m, tile_n; /* which tile of results: LINEAR */
   uint32_t tile_m_axis, tile_n_axis;
   kiln_region_t epilogue;
+  bool stores_along_m; /* the epilogue's vectors are; else along n */
 } kiln_contraction_t;
 
 /* Elements of 16 bytes. */

@@ -247,30 +247,36 @@ static void emit_loop(kernel_t *k) {
 
 /* --- the epilogue -------------------------------------------------------------------------------------- */
 
-static void name_epilogue_axes(kernel_t *k, const char *column) {
+static void name_epilogue_axes(kernel_t *k, const char *inner) {
   const kiln_contraction_t *c = k->c;
   bool is_wide = k->type[0] == 'l';
   kiln_emit_start_region(&k->emitter);
   kiln_emit_name_axis(&k->emitter, c->batch.axis, "batch", is_wide);
-  kiln_emit_name_axis(&k->emitter, c->m.axis, "m", is_wide);
+  kiln_emit_name_axis(&k->emitter, c->stores_along_m ? c->n.axis : c->m.axis, c->stores_along_m ? "n" : "m",
+                      is_wide);
   kiln_emit_name_axis(&k->emitter, c->tile_m_axis, "tile_m", is_wide);
   kiln_emit_name_axis(&k->emitter, c->tile_n_axis, "tile_n", is_wide);
-  if (c->epilogue.axis_count == 3) kiln_emit_name_axis(&k->emitter, c->epilogue.axes[2], column, is_wide);
+  if (c->epilogue.axis_count == 3) kiln_emit_name_axis(&k->emitter, c->epilogue.axes[2], inner, is_wide);
 }
 
+/* The outer and the inner axis of the epilogue: m and n, or n and m. */
 static void emit_epilogue(kernel_t *k) {
   const kiln_contraction_t *c = k->c;
   kiln_emitter_t *emitter = &k->emitter;
-  uint32_t lanes = c->epilogue.lanes, per_row = c->tile.n / lanes;
-  const char *column = lanes > 1 ? kiln_arena_printf(c->kernel->arena, "n_by_%u", lanes) : "n";
-  LINE(k, "// One thread for %u neighbouring element%s of a row.", lanes, lanes == 1 ? "" : "s");
-  LINE(k, "for (int piece = threadIdx.x; piece < %u; piece += %u) {", c->tile.m * per_row, c->tile.threads);
+  bool along_m = c->stores_along_m;
+  uint32_t lanes = c->epilogue.lanes, outer_tile = along_m ? c->tile.n : c->tile.m,
+           per_row = (along_m ? c->tile.m : c->tile.n) / lanes;
+  const char *outer = along_m ? "n" : "m", *inner_axis = along_m ? "m" : "n", *inner = inner_axis;
+  if (lanes > 1) inner = kiln_arena_printf(c->kernel->arena, "%s_by_%u", inner_axis, lanes);
+  LINE(k, "// One thread for %u neighbouring element%s along %s.", lanes, lanes == 1 ? "" : "s", inner_axis);
+  LINE(k, "for (int piece = threadIdx.x; piece < %u; piece += %u) {", outer_tile * per_row, c->tile.threads);
   open_block(k);
-  LINE(k, "const %s m = tile_m * %u + piece / %u, %s = tile_n * %u + piece %% %u;", k->type, c->tile.m,
-       per_row, column, per_row, per_row);
-  LINE(k, "if (m >= %s || %u * %s >= %s) continue;", kiln_emit_dim(emitter, c->m.extent, false), lanes,
-       column, kiln_emit_dim(emitter, c->n.extent, false));
-  name_epilogue_axes(k, column);
+  LINE(k, "const %s %s = tile_%s * %u + piece / %u, %s = tile_%s * %u + piece %% %u;", k->type, outer, outer,
+       outer_tile, per_row, inner, inner_axis, per_row, per_row);
+  LINE(k, "if (%s >= %s || %u * %s >= %s) continue;", outer,
+       kiln_emit_dim(emitter, along_m ? c->n.extent : c->m.extent, false), lanes, inner,
+       kiln_emit_dim(emitter, along_m ? c->m.extent : c->n.extent, false));
+  name_epilogue_axes(k, inner);
   kiln_emit_point(emitter, &c->epilogue);
   close_block(k, "}");
 }

@@ -207,6 +207,29 @@ static kiln_status_t check_stored(walk_t *walk, kiln_value_id_t value) {
   return kiln_error(KILN_INTERNAL, "a contraction's group stores a value that does not depend on it");
 }
 
+static kiln_region_t region_along(kiln_contraction_t *c, const kiln_kernel_store_t *stores, bool along_m) {
+  kiln_kernel_t *kernel = c->kernel;
+  uint32_t tile = along_m ? c->tile.m : c->tile.n;
+  const kiln_space_axis_t *outer = along_m ? &c->n : &c->m, *inner = along_m ? &c->m : &c->n;
+  const uint32_t axes[] = {c->batch.axis, outer->axis, inner->axis};
+  kiln_region_t region = {.axes = kiln_arena_copy(kernel->arena, axes, sizeof axes),
+                          .axis_count = 3,
+                          .lanes = 1,
+                          .most_lanes = tile < 16 ? tile : 16,
+                          .stores = stores,
+                          .store_count = c->group->store_count};
+  return kiln_schedule_vectorize(kernel, region, c->context);
+}
+
+/* Along n, unless only m has neighbours in memory. */
+static void choose_direction(kiln_contraction_t *c, const kiln_kernel_store_t *stores) {
+  c->epilogue = region_along(c, stores, false);
+  if (c->epilogue.lanes > 1) return;
+  kiln_region_t along_m = region_along(c, stores, true);
+  c->stores_along_m = along_m.lanes > 1;
+  if (c->stores_along_m) c->epilogue = along_m;
+}
+
 kiln_status_t kiln_contraction_build_epilogue(kiln_contraction_t *c) {
   kiln_kernel_t *kernel = c->kernel;
   walk_t walk = {c, KILN_NEW_ARRAY(kernel->arena, result_t, kernel->graph->value_count)};
@@ -223,14 +246,7 @@ kiln_status_t kiln_contraction_build_epilogue(kiln_contraction_t *c) {
     stores[i] = kiln_lower_store(c->lowering, &c->group->stores[i], walk.results[value].index);
     stores[i].value = walk.results[value].scalar;
   }
-  const uint32_t axes[] = {c->batch.axis, c->m.axis, c->n.axis};
-  kiln_region_t region = {.axes = kiln_arena_copy(kernel->arena, axes, sizeof axes),
-                          .axis_count = 3,
-                          .lanes = 1,
-                          .most_lanes = c->tile.n < 16 ? c->tile.n : 16,
-                          .stores = stores,
-                          .store_count = count};
-  c->epilogue = kiln_schedule_vectorize(kernel, region, c->context);
+  choose_direction(c, stores);
   return NULL;
 }
 

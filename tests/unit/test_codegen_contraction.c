@@ -319,6 +319,21 @@ static void a_tile_reads_its_rows_and_columns_once(void **state) {
   count_end(&counted);
 }
 
+static void results_are_stored_in_whole_sectors_whichever_way_they_lie(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "graph g(%a: f16[96,64], %b: f16[64,96]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f16[96,64], %b: f16[64,96]) { %y = matmul(%a, %b) return %y strides [1,96] }",
+  };
+  counted_t counted;
+  count_begin(&counted, texts, 2);
+  for (uint32_t i = 0; i < 2; i++) {
+    assert_int_equal(count(&counted, i, "global_store_sectors"), 96 * 96 * 2 / 32);
+    assert_int_equal(count(&counted, i, "global_store_requests"), 96 * 96 * 2 / (32 * 16));
+  }
+  count_end(&counted);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_dtype_in_every_orientation),
@@ -332,6 +347,7 @@ int main(void) {
       cmocka_unit_test(long_sums_are_taken_in_levels),
       cmocka_unit_test(tensor_cores_multiply_no_more_than_the_padded_tiles),
       cmocka_unit_test(the_loop_over_k_has_no_bank_conflict),
+      cmocka_unit_test(results_are_stored_in_whole_sectors_whichever_way_they_lie),
       cmocka_unit_test(a_tile_reads_its_rows_and_columns_once),
   };
   return cmocka_run_group_tests_name("codegen: contractions", tests, NULL, NULL);

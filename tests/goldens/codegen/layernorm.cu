@@ -121,6 +121,25 @@ struct kiln_partial {
       for (int i = 0; i < COLUMNS; i += 2 * step) add(i, of[i + step]);
     return of[0];
   }
+  // The DEPTH threads that are 8 apart combine each column, neighbours first; all of them get it.
+  template <int DEPTH>
+  __device__ __forceinline__ void share() {
+    __shared__ T of_warps[DEPTH / 4][COLUMNS][8];
+    const int x = threadIdx.x % 8, y = threadIdx.x / 32;
+#pragma unroll
+    for (int i = 0; i < COLUMNS; ++i) {
+      add(i, kiln_shuffle(~0u, of[i], 8));
+      add(i, kiln_shuffle(~0u, of[i], 16));
+    }
+    for (int distance = 1; distance < DEPTH / 4; distance *= 2) {
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; threadIdx.x % 32 < 8 && i < COLUMNS; ++i) of_warps[y][i][x] = of[i];
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < COLUMNS; ++i) add(i, of_warps[y ^ distance][i][x]);
+    }
+  }
 };
 
 extern "C" __global__ void __launch_bounds__(256) kiln_rows(

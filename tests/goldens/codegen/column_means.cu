@@ -1,0 +1,192 @@
+// Grid: (200) / 64 blocks of 512 threads.
+// Computes
+//   in0 : f16[200]
+//   in1 : f16[1000,200]
+//   t0 = mean(in1) : f16[200]
+//   t1 = sub(in0, t0) : f16[200]
+//   out0 <- t1
+
+// N elements that move BYTES at a time.
+template <typename T, int N, int BYTES>
+struct __align__(BYTES) kiln_vector {
+  T at[N];
+};
+
+template <int N, int BYTES, typename T>
+__device__ __forceinline__ kiln_vector<T, N, BYTES> kiln_load(const T *from) {
+  return *reinterpret_cast<const kiln_vector<T, N, BYTES> *>(from);
+}
+
+// The instructions are spelled out, because the compiler splits some vectors into their elements.
+template <int N, int BYTES, typename T>
+__device__ __forceinline__ void kiln_store(T *to, const kiln_vector<T, N, BYTES> &value) {
+  unsigned word[(sizeof value + 3) / 4];
+  memcpy(word, &value, sizeof value);
+#pragma unroll
+  for (int i = 0; BYTES >= 8 && i < sizeof value / BYTES; ++i) {
+    T *const part = to + i * (BYTES / sizeof(T));
+    const unsigned *const w = word + i * (BYTES / 4);
+    if (BYTES == 16)
+      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(part), "r"(w[0]), "r"(w[1]),
+                   "r"(w[2]), "r"(w[3]));
+    else
+      asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(part), "r"(w[0]), "r"(w[1]));
+  }
+  if (BYTES < 8) *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;
+}
+
+__device__ __forceinline__ float kiln_float_from_f16(unsigned short bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+
+__device__ __forceinline__ unsigned short kiln_f16(float value) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+
+struct kiln_sum {
+  static __device__ __forceinline__ float of(float a, float b) { return a + b; }
+  static __device__ __forceinline__ double of(double a, double b) { return a + b; }
+  template <typename T>
+  static __device__ __forceinline__ T of(T a, T b) {
+    return (T)((unsigned long long)a + (unsigned long long)b);
+  }
+};
+
+template <typename T>
+__device__ __forceinline__ T kiln_shuffle(unsigned mask, T value, int distance) {
+  return (T)__shfl_xor_sync(mask, (int)value, distance);
+}
+__device__ __forceinline__ float kiln_shuffle(unsigned mask, float value, int distance) {
+  return __shfl_xor_sync(mask, value, distance);
+}
+__device__ __forceinline__ double kiln_shuffle(unsigned mask, double value, int distance) {
+  return __shfl_xor_sync(mask, value, distance);
+}
+__device__ __forceinline__ long long kiln_shuffle(unsigned mask, long long value, int distance) {
+  return __shfl_xor_sync(mask, value, distance);
+}
+
+// One value per thread combined over the THREADS that share a row, neighbours first; all get the result.
+template <typename OP, int THREADS, int CALL, typename T>
+__device__ __forceinline__ T kiln_total(T value) {
+  constexpr int lanes = THREADS < 32 ? THREADS : 32, warps = THREADS / lanes;
+  const unsigned team = lanes == 32 ? ~0u : ((1u << lanes % 32) - 1) << (threadIdx.x & 31 & -lanes);
+#pragma unroll
+  for (int distance = 1; distance < lanes; distance *= 2)
+    value = OP::of(value, kiln_shuffle(team, value, distance));
+  if (warps == 1) return value;
+  __shared__ T of_warps[warps];
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = of_warps[threadIdx.x % warps];
+#pragma unroll
+  for (int distance = 1; distance < warps; distance *= 2)
+    value = OP::of(value, kiln_shuffle(~0u, value, distance));
+  return value;
+}
+
+// What a thread has of COLUMNS columns of its row.
+template <typename OP, typename T, int COLUMNS>
+struct kiln_partial {
+  T nothing, of[COLUMNS];
+  __device__ __forceinline__ kiln_partial(T none) : nothing(none) {
+#pragma unroll
+    for (int i = 0; i < COLUMNS; ++i) of[i] = none;
+  }
+  __device__ __forceinline__ kiln_partial none() const { return kiln_partial(nothing); }
+  __device__ __forceinline__ void add(int column, T value) {
+    of[column] = OP::of(of[column], value);
+  }
+  __device__ __forceinline__ void add(const kiln_partial &run) {
+#pragma unroll
+    for (int i = 0; i < COLUMNS; ++i) add(i, run.of[i]);
+  }
+  // Columns of a vector, then threads, then a thread's vectors. CALL tells the calls of a kernel apart.
+  template <int LANES, int THREADS, int CALL>
+  __device__ __forceinline__ T total() {
+#pragma unroll
+    for (int step = 1; step < LANES; step *= 2)
+#pragma unroll
+      for (int i = 0; i < COLUMNS; i += 2 * step) add(i, of[i + step]);
+#pragma unroll
+    for (int i = 0; i < COLUMNS; i += LANES) {
+      if (i && THREADS > 32) __syncthreads();
+      of[i] = kiln_total<OP, THREADS, CALL>(of[i]);
+    }
+#pragma unroll
+    for (int step = LANES; step < COLUMNS; step *= 2)
+#pragma unroll
+      for (int i = 0; i < COLUMNS; i += 2 * step) add(i, of[i + step]);
+    return of[0];
+  }
+  // The DEPTH threads that are 8 apart combine each column, neighbours first; all of them get it.
+  template <int DEPTH>
+  __device__ __forceinline__ void share() {
+    __shared__ T of_warps[DEPTH / 4][COLUMNS][8];
+    const int x = threadIdx.x % 8, y = threadIdx.x / 32;
+#pragma unroll
+    for (int i = 0; i < COLUMNS; ++i) {
+      add(i, kiln_shuffle(~0u, of[i], 8));
+      add(i, kiln_shuffle(~0u, of[i], 16));
+    }
+    for (int distance = 1; distance < DEPTH / 4; distance *= 2) {
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; threadIdx.x % 32 < 8 && i < COLUMNS; ++i) of_warps[y][i][x] = of[i];
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < COLUMNS; ++i) add(i, of_warps[y ^ distance][i][x]);
+    }
+  }
+};
+
+extern "C" __global__ void __launch_bounds__(512) kiln_columns(
+    const unsigned short *__restrict__ in0,
+    const unsigned short *__restrict__ in1,
+    unsigned short *__restrict__ out0) {
+  // 64 threads share 8 results, and 8 vectors of them a block.
+  const unsigned place = blockIdx.x * 8u + threadIdx.x % 8;
+  const bool inside = place < 25u;
+  const unsigned thread = inside ? place : 0;
+  const int member = threadIdx.x / 8;
+  const int a0 = thread;
+  kiln_partial<kiln_sum, float, 8> p25(0);
+  for (int first = member; first < 1000; first += 1024) {
+    auto q25 = p25.none();
+    #pragma unroll 4
+    for (int k = 0; k < 16; ++k) {
+      const int step = first + k * 64;
+      if (step < 1000) {
+        const auto w0 = kiln_load<8, 16>(in1 + 200 * step + 8 * a0);
+        #pragma unroll
+        for (int lane = 0; lane < 8; ++lane) {
+          const unsigned short v1 = w0.at[lane];
+          const float f1 = kiln_float_from_f16(v1);
+          q25.add(lane, f1);
+        }
+      }
+    }
+    p25.add(q25);
+  }
+  p25.share<64>();
+  if (member == 0 && inside) {
+    const auto w2 = kiln_load<8, 16>(in0 + 8 * a0);
+    kiln_vector<unsigned short, 8, 16> s0;
+    #pragma unroll
+    for (int lane = 0; lane < 8; ++lane) {
+      const unsigned short v3 = w2.at[lane];
+      const float f3 = kiln_float_from_f16(v3);
+      const float v4 = p25.of[lane] / 1000.0f;
+      const unsigned short v5 = kiln_f16(v4);
+      const float f5 = kiln_float_from_f16(v5);
+      const unsigned short v6 = kiln_f16(f3 - f5);
+      s0.at[lane] = v6;
+    }
+    kiln_store<8, 16>(out0 + 8 * a0, s0);
+  }
+}
+
