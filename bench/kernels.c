@@ -1,0 +1,177 @@
+/* bench/kernels.c: what generated kernels move and execute, next to plain ones written by hand.
+ *
+ * For each job of bench/kernels.def the graph's kernels and the plain kernel run on the emulated device, on
+ * the same inputs. Columns, for either: bytes moved (distinct sectors per block) and sectors requested, over
+ * the tensors' own bytes; passes over the banks of shared memory, per 128 of those bytes; instructions of a
+ * warp per 32 elements of output. Counts are the same in every run. A plain kernel with another result than
+ * the reference's is an error.
+ *
+ * Usage: kernels [PART OF A FAMILY OR JOB]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/text.h"
+#include "runtime/compile.h"
+#include "tests/support/batch.h"
+#include "tests/support/emu_device.h"
+#include "tests/support/random_graph.h"
+
+enum { MOST_TENSORS = 16 };
+
+typedef struct {
+  const char *family, *name, *graph;
+  unsigned grid, block;
+  const char *source;
+} job_t;
+
+static const job_t jobs[] = {
+#define KILN_JOB(family, name, graph, grid, block, source) {family, name, graph, grid, block, source},
+#include "bench/kernels.def"
+#undef KILN_JOB
+};
+
+typedef struct {
+  double bytes, sectors, wavefronts, instructions;
+} counts_t;
+
+static void fail(const job_t *job, const char *what) {
+  fprintf(stderr, "bench/kernels: %s, %s: %s\n", job->family, job->name, what);
+  exit(1);
+}
+
+static const kiln_graph_t *parse(kiln_arena_t *arena, const job_t *job) {
+  kiln_graph_list_t list = {0};
+  kiln_status_t status = kiln_text_parse(arena, job->name, job->graph, strlen(job->graph), &list);
+  if (status) fail(job, kiln_status_message(status));
+  return list.graphs[0];
+}
+
+static uint64_t tensor_bytes(const kiln_tensor_t *tensor) {
+  uint64_t bytes = kiln_dtype_bytes(tensor->dtype);
+  for (uint32_t i = 0; i < tensor->rank; i++) bytes *= (uint64_t)tensor->sizes[i];
+  return bytes;
+}
+
+/* --- the two sides
+ * ------------------------------------------------------------------------------------------- */
+
+static counts_t count_generated(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_tensor_t *inputs,
+                                const char *what) {
+  static const kiln_options_t plain = {0};
+  static const kiln_symbol_class_t any_size = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
+  const int64_t symbols[KILN_MAX_SYMBOLS] = {0};
+  kiln_batch_t *batch = kiln_batch_create(arena, "sm_90");
+  kiln_batch_add(batch, graph, &plain, &any_size, NULL);
+  kiln_batch_compile(batch);
+  kiln_batch_check(batch, 0, symbols, inputs, what);
+#define COUNTER(name) (double)kiln_batch_counter(batch, 0, symbols, inputs, name)
+  counts_t counts = {.bytes = COUNTER("bytes_moved"),
+                     .sectors = COUNTER("global_load_sectors") + COUNTER("global_store_sectors"),
+                     .wavefronts = COUNTER("shared_wavefronts"),
+                     .instructions = COUNTER("instructions")};
+#undef COUNTER
+  kiln_batch_destroy(batch);
+  return counts;
+}
+
+static void check_plain(kiln_arena_t *arena, const job_t *job, const kiln_graph_t *graph,
+                        const kiln_tensor_t *inputs, kiln_tensor_t *outputs, const CUdeviceptr *addresses) {
+  const int64_t symbols[KILN_MAX_SYMBOLS] = {0};
+  kiln_reference_t *expected = KILN_NEW_ARRAY(arena, kiln_reference_t, graph->output_count);
+  if (kiln_reference_run(arena, graph, symbols, inputs, 0, expected)) fail(job, "the reference failed");
+  for (uint32_t i = 0; i < graph->output_count; i++) {
+    emu_download(outputs[i].data, addresses[i], tensor_bytes(&outputs[i]));
+    if (kiln_reference_compare(&expected[i], &outputs[i]).wrong)
+      fail(job, "the plain kernel's result is wrong");
+  }
+}
+
+static CUfunction load_plain(kiln_arena_t *arena, const job_t *job) {
+  kiln_target_t target;
+  kiln_compiler_t *compiler;
+  kiln_kernel_artifact_t artifact;
+  CUmodule module = NULL;
+  kiln_status_t status = kiln_target_parse("sm_90", &target);
+  if (!status) status = kiln_compiler_create(NULL, &compiler);
+  if (status) fail(job, kiln_status_message(status));
+  status = kiln_compiler_compile(compiler, arena, job->source, "plain", &target, KILN_IMAGE_PTX, &artifact);
+  kiln_compiler_destroy(compiler);
+  if (status) fail(job, kiln_status_detail(status, "log"));
+  EMU_OK(cuModuleLoadData(&module, artifact.ptx));
+  return emu_function(module, "plain");
+}
+
+static counts_t count_plain(kiln_arena_t *arena, const job_t *job, const kiln_graph_t *graph,
+                            const kiln_tensor_t *inputs, kiln_tensor_t *outputs) {
+  CUdeviceptr addresses[MOST_TENSORS];
+  void *arguments[MOST_TENSORS];
+  void *state;
+  emu_setup(&state);
+  EMU_OK(kilnEmuSetCounting(1));
+  CUfunction plain = load_plain(arena, job);
+  for (uint32_t i = 0; i < graph->input_count; i++)
+    addresses[i] = emu_upload(inputs[i].data, tensor_bytes(&inputs[i]));
+  for (uint32_t i = 0; i < graph->output_count; i++)
+    addresses[graph->input_count + i] = emu_alloc(tensor_bytes(&outputs[i]));
+  for (uint32_t i = 0; i < graph->input_count + graph->output_count; i++) arguments[i] = &addresses[i];
+  EMU_OK(emu_run(plain, job->grid, job->block, 0, arguments));
+  check_plain(arena, job, graph, inputs, outputs, addresses + graph->input_count);
+  kiln_emu_counters_t counters = emu_last_launch().counters;
+  for (uint32_t i = 0; i < graph->input_count + graph->output_count; i++) EMU_OK(cuMemFree_v2(addresses[i]));
+  if (emu_teardown(&state)) fail(job, "the plain kernel does what it must not");
+  return (counts_t){.bytes = (double)counters.bytes_moved,
+                    .sectors = (double)(counters.global_load_sectors + counters.global_store_sectors),
+                    .wavefronts = (double)counters.shared_wavefronts,
+                    .instructions = (double)counters.instructions};
+}
+
+/* --- the table
+ * ----------------------------------------------------------------------------------------------- */
+
+static void print_counts(const counts_t *counts, double bytes, double elements) {
+  printf("  %6.3f %7.3f %6.2f %8.2f", counts->bytes / bytes, counts->sectors * 32 / bytes,
+         counts->wavefronts * 128 / bytes, counts->instructions * 32 / elements);
+}
+
+static void run_job(const job_t *job) {
+  const int64_t symbols[KILN_MAX_SYMBOLS] = {0};
+  int64_t sizes[KILN_MAX_RANK];
+  double bytes = 0, elements = 0;
+  kiln_arena_t arena;
+  kiln_arena_init(&arena, 0);
+  const kiln_graph_t *graph = parse(&arena, job);
+  kiln_tensor_t *inputs = KILN_NEW_ARRAY(&arena, kiln_tensor_t, graph->input_count);
+  kiln_tensor_t *outputs = KILN_NEW_ARRAY(&arena, kiln_tensor_t, graph->output_count);
+  if (graph->input_count + graph->output_count > MOST_TENSORS) fail(job, "too many tensors");
+  kiln_random_inputs(&arena, graph, 1, symbols, inputs);
+  for (uint32_t i = 0; i < graph->input_count; i++) bytes += (double)tensor_bytes(&inputs[i]);
+  for (uint32_t i = 0; i < graph->output_count; i++) {
+    const kiln_type_t *type = &graph->types[graph->outputs[i]];
+    if (kiln_type_sizes(type, symbols, sizes) ||
+        kiln_tensor_create(&arena, type->dtype, type->rank, sizes, &outputs[i]))
+      fail(job, "its outputs are too large");
+    bytes += (double)tensor_bytes(&outputs[i]);
+    elements += (double)tensor_bytes(&outputs[i]) / (double)kiln_dtype_bytes(type->dtype);
+  }
+  counts_t generated = count_generated(&arena, graph, inputs, job->name);
+  counts_t plain = count_plain(&arena, job, graph, inputs, outputs);
+  printf("%-12s %-24s", job->family, job->name);
+  print_counts(&generated, bytes, elements);
+  print_counts(&plain, bytes, elements);
+  printf("\n");
+  fflush(stdout);
+  kiln_arena_deinit(&arena);
+}
+
+int main(int argc, char **argv) {
+  printf("%-12s %-24s  %-30s  %-30s\n", "", "", "generated", "plain");
+  printf("%-12s %-24s", "family", "job");
+  for (int i = 0; i < 2; i++) printf("  %6s %7s %6s %8s", "bytes", "sectors", "banks", "instr");
+  printf("\n");
+  for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+    if (argc < 2 || strstr(jobs[i].family, argv[1]) || strstr(jobs[i].name, argv[1])) run_job(&jobs[i]);
+  }
+  return 0;
+}
