@@ -63,7 +63,8 @@ extern const kiln_cli_command_t kiln_cli_run, kiln_cli_opt, kiln_cli_compile, ki
   {"--seed", "N", "seed of random inputs (default 0)"}
 #define KILN_CLI_OPTIONS_LOCAL                                                                               \
   {"--local", NULL, "compile and run in this process, without a daemon"},                                    \
-  {"--device", "DEVICE", "with --local: auto (default), cuda[:N] or emulated[:MODEL]"}
+  {"--device", "DEVICE", "with --local: auto (default), cuda[:N] or emulated[:MODEL]"},                      \
+  {"--checkers", "all|none|LIST", "with --local: the checkers of the emulated device (default: all with --check)"}
 /* clang-format on */
 
 /* -- options (cli_options.c) ---------------------------------------------------------------------------- */

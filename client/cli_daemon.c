@@ -3,6 +3,7 @@
  * Uses libkiln's public interface alone, as an application would.
  */
 #include "client/cli_daemon.h"
+#include "client/cli_json.h"
 
 #include <string.h>
 
@@ -98,6 +99,14 @@ static kiln_status_t execute(kiln_cli_t *cli, kiln_program_t *program, const kil
   return read_outputs(cli, graph, symbols, reply, out->outputs);
 }
 
+/* The name of the device that programs run on, the daemon's first. */
+static kiln_status_t read_device(kiln_cli_t *cli, kiln_client_t *client, const char **out_name) {
+  json_t *hello;
+  KILN_TRY(kiln_cli_ask(cli, client, "hello", &hello));
+  *out_name = kiln_cli_json_text(json_array_get(json_object_get(hello, "devices"), 0), "name");
+  return NULL;
+}
+
 /* Symbols are given, so that the plan is made for their class at once. */
 static kiln_status_t compile(kiln_cli_t *cli, const kiln_cli_source_t *source, const int64_t *symbols,
                              uint32_t timeout_ms, kiln_program_t **out_program, kiln_cli_execution_t *out) {
@@ -114,12 +123,21 @@ static kiln_status_t compile(kiln_cli_t *cli, const kiln_cli_source_t *source, c
   kiln_arena_defer(cli->arena, free_program, *out_program);
   const kiln_program_info_t *info = kiln_program_info(*out_program);
   *out = (kiln_cli_execution_t){.cache = info->cache,
-                                .device = "",
                                 .kernels_found = info->kernels_found,
                                 .kernels_compiled = info->kernels_compiled,
                                 .plan_ns = info->plan_ns,
                                 .compile_ns = info->compile_ns};
   snprintf(out->key, sizeof out->key, "%s", info->key);
+  return read_device(cli, client, &out->device);
+}
+
+/* They would be ignored: a daemon has its device. */
+static kiln_status_t refuse_local_options(const kiln_cli_t *cli) {
+  static const char *const names[] = {"--device", "--checkers"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (kiln_cli_value(cli, names[i]))
+      return kiln_error(KILN_INVALID_ARGUMENT, "%s is an option of --local: the daemon has its own device",
+                        names[i]);
   return NULL;
 }
 
@@ -128,6 +146,7 @@ kiln_status_t kiln_cli_run_daemon(kiln_cli_t *cli, const kiln_cli_source_t *sour
                                   kiln_cli_execution_t *out) {
   const kiln_graph_t *graph = source->graph;
   kiln_program_t *program;
+  KILN_TRY(refuse_local_options(cli));
   KILN_TRY(compile(cli, source, values->symbols, (uint32_t)run->timeout_ms, &program, out));
   kiln_array_t *inputs = KILN_NEW_ARRAY(cli->arena, kiln_array_t, graph->input_count);
   for (uint32_t i = 0; i < graph->input_count; i++)

@@ -18,6 +18,15 @@ kiln_status_t kiln_cli_reply_json(kiln_cli_t *cli, kiln_reply_t *reply, json_t *
   return kiln_cli_keep_json(cli, *out);
 }
 
+static void free_reply(void *reply) { kiln_reply_free(reply); }
+
+kiln_status_t kiln_cli_ask(kiln_cli_t *cli, kiln_client_t *client, const char *method, json_t **out) {
+  kiln_reply_t *reply;
+  KILN_TRY(kiln_call(client, method, NULL, 0, 0, &reply));
+  kiln_arena_defer(cli->arena, free_reply, reply);
+  return kiln_cli_reply_json(cli, reply, out);
+}
+
 void kiln_cli_print_json(const json_t *value) {
   json_dumpf(value, stdout, JSON_COMPACT | JSON_ENCODE_ANY);
   putchar('\n');

@@ -10,6 +10,8 @@
 kiln_status_t kiln_cli_keep_json(kiln_cli_t *cli, json_t *value);
 /* A reply's result; released with the command's arena. */
 kiln_status_t kiln_cli_reply_json(kiln_cli_t *cli, kiln_reply_t *reply, json_t **out);
+/* The answer to a method called without params; released with the command's arena. */
+kiln_status_t kiln_cli_ask(kiln_cli_t *cli, kiln_client_t *client, const char *method, json_t **out);
 /* On stdout, in one line. */
 void kiln_cli_print_json(const json_t *value);
 /* On stdout, one line per scalar, nested values indented. */

@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "ir/canonical.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* -- compiling ------------------------------------------------------------------------------------------ */
@@ -81,6 +82,15 @@ kiln_status_t kiln_cli_open_device(kiln_cli_t *cli, kiln_device_t **out_device) 
   if (spec.kind == KILN_DEVICE_AUTO && info->emulated)
     fprintf(stderr, "kiln: no GPU was found: running on the emulated device (%s)\n", info->name);
   return NULL;
+}
+
+/* Those of --checkers; else those that the environment names (the device has them on already); else all when
+ * the results are checked too, which takes longer than they do. */
+static kiln_status_t choose_checkers(kiln_cli_t *cli, kiln_device_t *device) {
+  const char *given = kiln_cli_value(cli, "--checkers");
+  if (given) return kiln_device_check(device, given);
+  bool is_default = !getenv("KILN_EMU_CHECKS") && kiln_device_info(device)->emulated;
+  return is_default && kiln_cli_flag(cli, "--check") ? kiln_device_check(device, "all") : NULL;
 }
 
 static kiln_status_t upload_form(kiln_arena_t *arena, const kiln_graph_t *graph,
@@ -174,6 +184,7 @@ kiln_status_t kiln_cli_run_local(kiln_cli_t *cli, const kiln_graph_t *graph, con
   kiln_compiler_t *compiler;
   kiln_cli_compiled_t compiled;
   KILN_TRY(kiln_cli_open_device(cli, &device));
+  KILN_TRY(choose_checkers(cli, device));
   KILN_TRY(kiln_cli_open_compiler(cli, &compiler));
   const kiln_device_info_t *info = kiln_device_info(device);
   KILN_TRY(kiln_cli_compile_local(cli, compiler, graph, values->symbols, &info->target, info->image_kind,

@@ -5,16 +5,11 @@
 #include "client/cli_daemon.h"
 #include "client/cli_json.h"
 
-static void free_reply(void *reply) { kiln_reply_free(reply); }
-
 static kiln_status_t ask(kiln_cli_t *cli, const char *method) {
   kiln_client_t *client;
-  kiln_reply_t *reply;
   json_t *answer;
   KILN_TRY(kiln_cli_connect(cli, &client));
-  KILN_TRY(kiln_call(client, method, NULL, 0, 0, &reply));
-  kiln_arena_defer(cli->arena, free_reply, reply);
-  KILN_TRY(kiln_cli_reply_json(cli, reply, &answer));
+  KILN_TRY(kiln_cli_ask(cli, client, method, &answer));
   if (kiln_cli_flag(cli, "--json"))
     kiln_cli_print_json(answer);
   else

@@ -285,6 +285,15 @@ class Run(Files):
         self.assertIn("check     passed: 3 elements", done.stdout)
         self.assertLessEqual(len(done.stderr.splitlines()), 1)  # none where there is a GPU
 
+    def test_checkers_are_switched_by_name(self):
+        for checkers in ("all", "none", "init,race"):
+            kiln("run", *EMULATED, self.graph(ADD), "--checkers", checkers)
+        self.assertIn("'everything'", self.misuse("run", *EMULATED, self.graph(ADD), "--checkers", "everything"))
+
+    def test_options_of_local_runs_are_not_ignored_without_local(self):
+        for option in (("--device", "emulated"), ("--checkers", "all")):
+            self.assertIn("--local", self.misuse("run", self.graph(ADD), *option))
+
     def test_a_device_that_is_not_there_is_an_error(self):
         self.misuse("run", self.graph(ADD), "--local", "--device", "abacus")
         kiln("run", self.graph(ADD), "--local", "--device", "cuda:99", code=1)

@@ -42,6 +42,7 @@ class Run(WithDaemon):
         self.assertEqual((first["cache"], first["kernels"]), ("compiled", {"found": 0, "compiled": 1}))
         self.assertEqual((second["cache"], second["kernels"]), ("memory", {"found": 1, "compiled": 0}))
         self.assertEqual(first["key"], second["key"])
+        self.assertIn("emulated", first["device"].lower())  # once empty, through a daemon
         self.assertEqual(second["outputs"], [{"name": "c", "dtype": "f32", "shape": [24, 8]}])
         self.assertTrue(first["check"]["passed"] and second["check"]["passed"])
 
