@@ -7,10 +7,10 @@
  * 2. What must be stored: graph outputs and cut values, each with the level at which it can be computed
  * (levels.c). Empty values are not stored.
  * 3. Stores of one level and one iteration space (the same number of elements, before or after a repetition
- * at the end) share a kernel, within the family's limits: nothing of one level depends on anything else of
- * it, so this cannot make a cycle. They need not share an input; a launch is saved all the same and a thread
- * does what two would have done. Stores that nobody reads may join a later level when a kernel of their space
- * is there.
+ * at the end) share a kernel, as do those that read the same result of an earlier kernel, within the family's
+ * limits: nothing of one level depends on anything else of it, so this cannot make a cycle. They need not
+ * share an input; a launch is saved all the same and a thread does what two would have done. Stores that
+ * nobody reads may join a later level when a kernel of their space is there.
  * 4. Groups in order of level, then of their first store; then buffers.c.
  */
 #include <stdlib.h>
@@ -23,7 +23,8 @@ enum {
   LEVELS_SEARCHED = 64,
   REGION_SPACE = 0, /* the bucket key of a region */
   SMALL_SPACE = 0,  /* the bucket key that all small stores of a level share; other spaces count from 1 */
-  MOST_SPACES = 16, /* of one kernel; each is a region of its own in the source */
+  SIBLING_SPACES = 1 << 30, /* from here on: the bucket keys of those that read one value */
+  MOST_SPACES = 16,         /* of one kernel; each is a region of its own in the source */
 };
 
 /* A value to be stored (2). One that is returned very often is stored in several parts, for some of its
@@ -240,9 +241,9 @@ static bool try_bucket(state_t *s, uint32_t level, uint32_t space, const stored_
     return false;
   }
   join(s, bucket, stored);
-  if (space == SMALL_SPACE) {
+  if (space == SMALL_SPACE || space >= SIBLING_SPACES) {
     *open_bucket(s, level, stored->window, stored->space) = number;
-    if (++bucket->space_count == MOST_SPACES) *open_bucket(s, level, stored->window, SMALL_SPACE) = 0;
+    if (++bucket->space_count == MOST_SPACES) *open_bucket(s, level, stored->window, space) = 0;
   }
   return true;
 }
@@ -281,13 +282,29 @@ static void place_in_region(state_t *s, const stored_t *stored) {
   join(s, &s->buckets[number - 1], stored);
 }
 
+/* The bucket key of stores that read the same result of an earlier kernel; SMALL_SPACE when it reads none. */
+static uint32_t sibling_space(state_t *s, const stored_t *stored) {
+  kiln_value_id_t last = 0;
+  if (s->g.options->unfused) return SMALL_SPACE;
+  cone_clear(&s->cone);
+  cone_add(&s->cone, stored->window, stored->value, UINT32_MAX, UINT32_MAX);
+  for (size_t i = 0; i < s->cone.leaf_count; i++) {
+    if (s->cone.leaves[i] > last) last = s->cone.leaves[i];
+  }
+  return last < s->g.graph->input_count ? SMALL_SPACE : SIBLING_SPACES + last;
+}
+
 static void place(state_t *s, const stored_t *stored) {
   if (is_of_region(stored)) {
     place_in_region(s, stored);
     return;
   }
   if (try_levels(s, stored->space, stored) || try_levels(s, stored->base_space, stored)) return;
-  if (!stored->is_small || !try_levels(s, SMALL_SPACE, stored)) new_bucket(s, stored);
+  if (stored->is_small && try_levels(s, SMALL_SPACE, stored)) return;
+  uint32_t siblings = sibling_space(s, stored);
+  if (siblings != SMALL_SPACE && try_bucket(s, stored->level, siblings, stored)) return;
+  new_bucket(s, stored);
+  if (siblings != SMALL_SPACE) *open_bucket(s, stored->level, stored->window, siblings) = s->bucket_count;
 }
 
 /* Cut values first, which cannot move; then outputs, those with the least room to move first. */
