@@ -4,6 +4,7 @@
  *        -> [reference evaluator] -> [DIR/NAME.npy] -> report
  */
 #include "client/cli_run.h"
+#include "base/launch_text.h"
 #include "client/cli_daemon.h"
 #include "client/cli_json.h"
 #include "client/cli_local.h"
@@ -84,15 +85,39 @@ static void print_json(kiln_cli_t *cli, const kiln_graph_t *graph, const int64_t
   json_decref(report);
 }
 
-/* A line per launch; --json has all counters. */
+static void read_sizes(const json_t *launch, const char *key, uint32_t sizes[3]) {
+  for (size_t n = 0; n < 3; n++)
+    sizes[n] = (uint32_t)json_integer_value(json_array_get(json_object_get(launch, key), n));
+}
+
+static kiln_emu_launch_t read_launch(const json_t *from) {
+  kiln_emu_launch_t launch = {.shared_bytes = (uint32_t)kiln_cli_json_integer(from, "shared_bytes"),
+                              .wall_ns = (uint64_t)kiln_cli_json_integer(from, "wall_ns"),
+                              .estimated_ns = (uint64_t)kiln_cli_json_integer(from, "estimated_ns"),
+                              .schedule_dependent =
+                                  json_is_true(json_object_get(from, "schedule_dependent"))};
+  snprintf(launch.kernel, sizeof launch.kernel, "%s", kiln_cli_json_text(from, "kernel"));
+  read_sizes(from, "grid", launch.grid);
+  read_sizes(from, "block", launch.block);
+#define COUNTER(name, text) launch.counters.name = (uint64_t)kiln_cli_json_integer(from, #name);
+  KILN_EMU_COUNTERS(COUNTER)
+#undef COUNTER
+  return launch;
+}
+
+/* A table per launch. */
 static void print_counters(const char *text) {
-  json_t *counters = json_loads(text, 0, NULL), *launch;
+  json_t *counters = json_loads(text, 0, NULL), *from;
   size_t index;
-  json_array_foreach(json_object_get(counters, "launches"), index, launch)
-      printf("%-9s %s: %lld instructions, %lld bytes moved (%lld read, %lld written)\n",
-             index ? "" : "counters", kiln_cli_json_text(launch, "kernel"),
-             kiln_cli_json_integer(launch, "instructions"), kiln_cli_json_integer(launch, "bytes_moved"),
-             kiln_cli_json_integer(launch, "bytes_read"), kiln_cli_json_integer(launch, "bytes_written"));
+  kiln_buffer_t out;
+  kiln_buffer_init(&out);
+  json_array_foreach(json_object_get(counters, "launches"), index, from) {
+    kiln_emu_launch_t launch = read_launch(from);
+    kiln_buffer_puts(&out, "\n");
+    kiln_launch_text(&out, &launch);
+  }
+  fputs(kiln_buffer_text(&out), stdout);
+  kiln_buffer_deinit(&out);
   json_decref(counters);
 }
 

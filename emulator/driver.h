@@ -84,7 +84,7 @@ struct CUctx_st {
   kiln_buffer_t report;
   emu_memory_t memory;
   unsigned checks;
-  bool counting;
+  bool counting, deterministic;
   uint64_t instruction_limit;
   kiln_emu_launch_t *launches; /* ring of EMU_LAUNCHES_KEPT */
   uint64_t launch_count;
@@ -102,8 +102,9 @@ typedef struct {
   CUcontext primary;
   unsigned primary_uses;
   unsigned checks; /* of contexts made from now on */
-  bool counting;
+  bool counting, deterministic;
   uint64_t instruction_limit;
+  bool reporting; /* findings and faults go to standard error, too */
 } emu_driver_t;
 
 emu_driver_t *emu_driver(void);
@@ -112,6 +113,10 @@ const emu_model_t *emu_model(void);
 /* The calling thread's context, or the error to return: NOT_INITIALIZED, INVALID_CONTEXT, or the context's
  * sticky fault. */
 CUresult emu_current(CUcontext *out_context);
+
+/* Whether the function is of a module that is loaded in the context; a handle that is not is refused, never
+ * followed. */
+bool emu_is_function(CUcontext context, CUfunction function);
 
 /* --- the queue (driver_stream.c) --- */
 

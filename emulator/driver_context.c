@@ -42,6 +42,7 @@ static CUresult create_context(CUcontext *out_context) {
   pthread_mutex_lock(&driver->lock);
   context->checks = context->memory.checks = driver->checks;
   context->counting = driver->counting;
+  context->deterministic = driver->deterministic;
   context->instruction_limit = driver->instruction_limit;
   context->next = driver->contexts;
   driver->contexts = context;
@@ -333,8 +334,27 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule modu
 
 /* --- functions --- */
 
+bool emu_is_function(CUcontext context, CUfunction function) {
+  bool found = false;
+  pthread_mutex_lock(&context->lock);
+  for (CUmodule m = context->modules; m && !found; m = m->next)
+    for (CUfunction f = m->functions; f && !found; f = f->next) found = f == function;
+  pthread_mutex_unlock(&context->lock);
+  return found;
+}
+
+/* The calling thread's context, when the function is of a module that is loaded in it. */
+static CUresult check_function(CUfunction function) {
+  CUcontext context;
+  CUresult result = emu_current(&context);
+  if (result) return result;
+  return emu_is_function(context, function) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
-  if (!value || !function) return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = check_function(function);
+  if (result) return result;
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
   const emu_kernel_t *kernel = function->kernel;
   int target = (int)function->module->module->target;
   switch (attribute) {
@@ -373,7 +393,8 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
 }
 
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
-  if (!function) return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = check_function(function);
+  if (result) return result;
   if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
     return value >= -1 && value <= 100 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   int most = emu_model()->shared_per_block - (int)function->kernel->shared_bytes;
@@ -386,11 +407,13 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
 /* Blocks per SM: the least of the limits by blocks, threads, shared memory and (estimated) registers. */
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int block_size,
                                                      size_t dynamic_shared_bytes) {
-  if (!blocks || !function || block_size <= 0) return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = check_function(function);
+  if (result) return result;
+  if (!blocks || block_size <= 0 || block_size > 1024) return CUDA_ERROR_INVALID_VALUE;
   const emu_model_t *model = emu_model();
   int warps = (block_size + 31) / 32, by_threads = model->threads_per_sm / (32 * warps);
-  size_t shared = function->kernel->shared_bytes + dynamic_shared_bytes + 1024;
-  size_t by_shared = (size_t)model->shared_per_sm / shared;
+  size_t most = (size_t)model->shared_per_sm, shared = function->kernel->shared_bytes + 1024;
+  size_t by_shared = dynamic_shared_bytes > most ? 0 : most / (shared + dynamic_shared_bytes);
   int registers = (int)((function->kernel->register_estimate * 32 + 255) / 256 * 256) * warps;
   int by_registers = registers ? 65536 / registers : model->blocks_per_sm;
   int least = model->blocks_per_sm < by_threads ? model->blocks_per_sm : by_threads;

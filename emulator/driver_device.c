@@ -32,18 +32,55 @@ static const emu_model_t *find_model(const char *name) {
   return NULL;
 }
 
-/* KILN_EMU_DEVICE names the model, KILN_EMU_THREADS limits the CPU threads, KILN_EMU_LIMIT the instructions
- * of a launch. */
+/* "all", "none" or names between commas, as kiln's --checkers takes them; false for another name. */
+static bool parse_checks(const char *text, unsigned *out_mask) {
+  static const struct {
+    const char *name;
+    unsigned mask;
+  } rows[] = {{"all", KILN_EMU_CHECK_ALL},         {"none", 0},
+              {"init", KILN_EMU_CHECK_INIT},       {"race", KILN_EMU_CHECK_RACE},
+              {"barrier", KILN_EMU_CHECK_BARRIER}, {"shuffle", KILN_EMU_CHECK_SHUFFLE},
+              {"leak", KILN_EMU_CHECK_LEAK}};
+  const size_t row_count = sizeof rows / sizeof rows[0];
+  *out_mask = 0;
+  for (;; text++) {
+    size_t length = strcspn(text, ","), n = 0;
+    while (n < row_count && (strlen(rows[n].name) != length || memcmp(rows[n].name, text, length) != 0)) n++;
+    if (n == row_count) return false;
+    *out_mask |= rows[n].mask;
+    if (!text[length]) return true;
+    text += length;
+  }
+}
+
+static bool is_on(const char *variable) {
+  const char *value = getenv(variable);
+  return value && *value && strcmp(value, "0") != 0;
+}
+
+/* For programs that do not know that they run on an emulated device: KILN_EMU_DEVICE names the model,
+ * KILN_EMU_THREADS limits the CPU threads, KILN_EMU_LIMIT the instructions of a launch, KILN_EMU_CHECKS names
+ * the checkers, KILN_EMU_DETERMINISTIC=1 fixes the order of blocks, KILN_EMU_REPORT=1 prints findings and
+ * faults on standard error, as they come. */
 static CUresult read_environment(emu_driver_t *driver) {
   const char *name = getenv("KILN_EMU_DEVICE"), *threads = getenv("KILN_EMU_THREADS"),
-             *limit = getenv("KILN_EMU_LIMIT");
+             *limit = getenv("KILN_EMU_LIMIT"), *checks = getenv("KILN_EMU_CHECKS");
   if (name && *name && !(driver->model = find_model(name))) {
     driver->model = &models[0];
     return CUDA_ERROR_NO_DEVICE;
   }
+  if (checks && *checks && !parse_checks(checks, &driver->checks)) {
+    fprintf(
+        stderr,
+        "libkiln-emu: KILN_EMU_CHECKS=%s: use all, none or a list of init, race, barrier, shuffle, leak\n",
+        checks);
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   long online = sysconf(_SC_NPROCESSORS_ONLN), wanted = threads ? strtol(threads, NULL, 10) : online;
   emu_pool_init(&driver->pool, wanted > 1 ? (unsigned)(wanted - 1) : 0);
   if (limit) driver->instruction_limit = strtoull(limit, NULL, 10);
+  if (is_on("KILN_EMU_DETERMINISTIC")) driver->deterministic = true;
+  driver->reporting = is_on("KILN_EMU_REPORT");
   return CUDA_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 /* emulator/driver_emu.c: what libkiln-emu offers beyond a driver: counters, checkers, limits, reports. See
  * base/cuda.def. */
+#include "base/launch_text.h"
 #include "emulator/driver.h"
 
 #include <inttypes.h>
@@ -35,6 +36,14 @@ CUresult kilnEmuSetCounting(int enabled) {
   CUcontext context = lock_settings();
   emu_driver()->counting = enabled != 0;
   if (context) context->counting = enabled != 0;
+  pthread_mutex_unlock(&emu_driver()->lock);
+  return CUDA_SUCCESS;
+}
+
+CUresult kilnEmuSetDeterministic(int enabled) {
+  CUcontext context = lock_settings();
+  emu_driver()->deterministic = enabled != 0;
+  if (context) context->deterministic = enabled != 0;
   pthread_mutex_unlock(&emu_driver()->lock);
   return CUDA_SUCCESS;
 }
@@ -86,7 +95,7 @@ static void give_text(const kiln_buffer_t *from, char *text, size_t capacity, si
   text[length] = 0;
 }
 
-static void append_launch(kiln_buffer_t *out, const kiln_emu_launch_t *launch) {
+static void append_json(kiln_buffer_t *out, const kiln_emu_launch_t *launch) {
   kiln_buffer_puts(out, "{\"kernel\":\"");
   for (const char *c = launch->kernel; *c; c++) /* PTX names hold neither quotes nor backslashes */
     kiln_buffer_append(out, c, 1);
@@ -101,7 +110,10 @@ static void append_launch(kiln_buffer_t *out, const kiln_emu_launch_t *launch) {
   kiln_buffer_puts(out, "}");
 }
 
-CUresult kilnEmuGetLaunchesJson(char *text, size_t capacity, size_t *needed) {
+/* Puts all launches that the context keeps into a text, each by `append`, with the given text around and
+ * between. */
+static CUresult give_launches(void (*append)(kiln_buffer_t *out, const kiln_emu_launch_t *launch),
+                              const char *const around[3], char *text, size_t capacity, size_t *needed) {
   CUcontext context;
   CUresult result = context_with_faults(&context);
   if (result) return result;
@@ -109,21 +121,29 @@ CUresult kilnEmuGetLaunchesJson(char *text, size_t capacity, size_t *needed) {
   emu_drain(context, NULL);
   kiln_buffer_t out;
   kiln_buffer_init(&out);
-  kiln_buffer_puts(&out, "[");
+  kiln_buffer_puts(&out, around[0]);
   pthread_mutex_lock(&context->lock);
   uint64_t end = context->launch_count, first = end > EMU_LAUNCHES_KEPT ? end - EMU_LAUNCHES_KEPT : 0;
   for (uint64_t n = first; n < end; n++) {
-    if (n > first) kiln_buffer_puts(&out, ",\n ");
-    append_launch(&out, &context->launches[n % EMU_LAUNCHES_KEPT]);
+    if (n > first) kiln_buffer_puts(&out, around[1]);
+    append(&out, &context->launches[n % EMU_LAUNCHES_KEPT]);
   }
   pthread_mutex_unlock(&context->lock);
-  kiln_buffer_puts(&out, "]\n");
+  kiln_buffer_puts(&out, around[2]);
   if (out.failed)
     result = CUDA_ERROR_OUT_OF_MEMORY;
   else
     give_text(&out, text, capacity, needed);
   kiln_buffer_deinit(&out);
   return result;
+}
+
+CUresult kilnEmuGetLaunchesJson(char *text, size_t capacity, size_t *needed) {
+  return give_launches(append_json, (const char *const[]){"[", ",\n ", "]\n"}, text, capacity, needed);
+}
+
+CUresult kilnEmuGetLaunchesText(char *text, size_t capacity, size_t *needed) {
+  return give_launches(kiln_launch_text, (const char *const[]){"", "\n", ""}, text, capacity, needed);
 }
 
 CUresult kilnEmuGetReport(char *text, size_t capacity, size_t *needed) {

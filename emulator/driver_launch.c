@@ -55,8 +55,7 @@ static CUresult launch_kernel(const request_t *r, void **params, void **extra) {
   CUcontext context;
   CUresult result = emu_current(&context);
   if (result) return result;
-  if (!r->function) return CUDA_ERROR_INVALID_HANDLE;
-  if (r->function->module->context != context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!emu_is_function(context, r->function)) return CUDA_ERROR_INVALID_HANDLE;
   CUstream stream = emu_stream_of(context, r->stream);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (!valid_sizes(r)) return CUDA_ERROR_INVALID_VALUE;
@@ -73,6 +72,7 @@ static CUresult launch_kernel(const request_t *r, void **params, void **extra) {
                               .instruction_limit = context->instruction_limit,
                               .checks = context->checks,
                               .counting = context->counting,
+                              .deterministic = context->deterministic,
                               .serial = __atomic_add_fetch(&context->serial, 1, __ATOMIC_RELAXED)};
   memcpy(setup.grid, r->grid, sizeof setup.grid);
   memcpy(setup.block, r->block, sizeof setup.block);

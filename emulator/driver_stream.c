@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "emulator/estimate.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -70,6 +71,11 @@ static uint64_t estimate(const emu_launch_t *launch, const kiln_emu_launch_t *re
   return emu_estimate_ns(record, &rates);
 }
 
+static void add_report(CUcontext context, const char *text) {
+  kiln_buffer_puts(&context->report, text);
+  if (emu_driver()->reporting) fputs(text, stderr);
+}
+
 static void run_launch(CUcontext context, const emu_op_t *op) {
   kiln_emu_launch_t record;
   emu_launch_t *launch = op->launch;
@@ -77,9 +83,9 @@ static void run_launch(CUcontext context, const emu_op_t *op) {
   if (launch->counting) record.estimated_ns = estimate(launch, &record);
   pthread_mutex_lock(&context->lock);
   if (launch->counting) context->launches[context->launch_count++ % EMU_LAUNCHES_KEPT] = record;
-  if (launch->report.size) kiln_buffer_puts(&context->report, kiln_buffer_text(&launch->report));
+  if (launch->report.size) add_report(context, kiln_buffer_text(&launch->report));
   if (launch->fault.result && !context->sticky) {
-    kiln_buffer_puts(&context->report, launch->fault.text);
+    add_report(context, launch->fault.text);
     __atomic_store_n(&context->sticky, launch->fault.result, __ATOMIC_RELEASE);
   }
   pthread_mutex_unlock(&context->lock);

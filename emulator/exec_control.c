@@ -124,8 +124,9 @@ const emu_inst_t *emu_exec_logic_pred(emu_warp_t *w, const emu_inst_t *i) {
 /* Clocks count the warp's instructions, so that they are the same in every run; globaltimer is the host's
  * clock. */
 const emu_inst_t *emu_exec_clock(emu_warp_t *w, const emu_inst_t *i) {
-  uint64_t now = i->mode == 2 ? kiln_clock_monotonic_ns()
-                              : w->block->instructions + (uint64_t)(EMU_WARP_QUANTUM - w->budget);
+  bool real_time = i->mode == 2 && !w->block->launch->deterministic;
+  uint64_t now = real_time ? kiln_clock_monotonic_ns()
+                           : w->block->instructions + (uint64_t)(EMU_WARP_QUANTUM - w->budget);
   EMU_EACH_LANE(lane, w->mask) {
     if (i->width == 8)
       emu_u64(w, i->arg[0])[lane] = now;

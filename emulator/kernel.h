@@ -12,6 +12,7 @@
 #include "base/map.h"
 
 typedef struct emu_inst emu_inst_t;
+typedef struct emu_source_map emu_source_map_t;
 typedef struct emu_warp emu_warp_t;
 typedef struct emu_block emu_block_t;
 typedef struct emu_launch emu_launch_t;
@@ -68,7 +69,7 @@ typedef enum {
 } emu_tensor_type_t;
 
 typedef struct {
-  uint32_t m, k; /* n is 8 */
+  uint32_t m, n, k; /* n of mma.sync is 8 and not used */
   emu_tensor_type_t d_type, a_type, b_type, c_type;
   uint32_t d_registers, a_registers, b_registers, c_registers;
   bool saturate;
@@ -191,6 +192,7 @@ typedef enum {
 
 typedef struct {
   const char *name;
+  const emu_source_map_t *source; /* of its module: the CUDA lines */
   emu_inst_t *code;
   uint32_t code_count;
   emu_basic_block_t *blocks;

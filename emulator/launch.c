@@ -40,6 +40,7 @@ emu_launch_t *emu_launch_create(const emu_launch_setup_t *setup) {
   launch->serial = setup->serial;
   if (setup->checks) launch->finding_counts = calloc(setup->kernel->code_count, 1);
   launch->counting = setup->counting;
+  launch->deterministic = setup->deterministic;
   kiln_buffer_init(&launch->report);
   pthread_mutex_init(&launch->lock, NULL);
   return launch;
@@ -360,7 +361,8 @@ static void help(void *argument) { run_blocks(NULL, argument); }
 /* Asks the pool once the launch has lasted a while and blocks are left. */
 static void ask_for_help(run_t *run) {
   emu_launch_t *launch = run->launch;
-  if (run->asked || launch->block_count < 2 || kiln_clock_monotonic_ns() - run->started_ns < HELP_AFTER_NS)
+  if (run->asked || launch->deterministic || launch->block_count < 2 ||
+      kiln_clock_monotonic_ns() - run->started_ns < HELP_AFTER_NS)
     return;
   run->asked = true;
   run->helped = emu_pool_start(run->pool, help, run);

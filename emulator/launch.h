@@ -17,6 +17,7 @@ typedef struct {
   unsigned checks;
   uint64_t serial; /* of the launch in its context, from 1 */
   bool counting;
+  bool deterministic; /* blocks take turns on one thread */
 } emu_launch_setup_t;
 
 /* A launch with room for kernel->param_bytes at ->params, which the caller fills; NULL when memory is short.

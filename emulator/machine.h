@@ -88,7 +88,7 @@ struct emu_block {
 /* What went wrong first in a launch. */
 typedef struct {
   CUresult result; /* CUDA_SUCCESS while nothing did */
-  char text[480];
+  char text[1024];
 } emu_fault_t;
 
 struct emu_launch {
@@ -102,6 +102,7 @@ struct emu_launch {
   uint64_t instruction_limit;
   unsigned checks;
   bool counting;
+  bool deterministic; /* blocks take turns on one thread, and clocks count instructions */
   unsigned char *params;
   kiln_buffer_t report;    /* checker findings; guarded by lock */
   uint8_t *finding_counts; /* per instruction; guarded by lock */

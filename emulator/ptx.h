@@ -74,6 +74,7 @@ typedef struct {
   emu_memory_t *memory;
   const char *text; /* a copy, in the arena */
   emu_tokens_t tokens;
+  emu_source_map_t *source;
   size_t at; /* current token */
   jmp_buf failure;
   char *error;      /* what failed, or NULL */

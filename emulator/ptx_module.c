@@ -6,6 +6,7 @@
  */
 #include "base/status.h"
 #include "emulator/ptx.h"
+#include "emulator/ptx_source.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -349,6 +350,7 @@ static kiln_status_t read_guarded(void *argument) {
   if (setjmp(m->failure)) return NULL;
   m->text = kiln_arena_strdup(&m->arena, m->text);
   m->tokens = emu_ptx_lex(&m->arena, m->text, strlen(m->text));
+  m->source = emu_source_map_create(&m->arena, &m->tokens);
   read_module(m);
   return NULL;
 }

@@ -13,6 +13,8 @@
  */
 #include "emulator/schedule.h"
 
+#include "emulator/ptx_source.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,20 +24,24 @@
 #define WORKING_QUANTUM (1u << 22)
 
 #define FINDINGS_PER_INSTRUCTION 3
+#define SOURCE_CHARACTERS 480
+#define PLACE_CHARACTERS (SOURCE_CHARACTERS + 224)
 
 static void describe_place(const emu_warp_t *w, const emu_inst_t *i, uint32_t lane, char *text,
                            size_t capacity) {
   const emu_launch_t *launch = w->block->launch;
   uint32_t thread = w->index * 32 + lane, x = launch->block[0], y = launch->block[1];
-  snprintf(text, capacity, "in kernel %.100s, block (%u,%u,%u), thread (%u,%u,%u), PTX line %u",
+  char source[SOURCE_CHARACTERS];
+  emu_source_describe(launch->kernel->source, i->line, source, sizeof source);
+  snprintf(text, capacity, "in kernel %.100s, block (%u,%u,%u), thread (%u,%u,%u), PTX line %u%s",
            launch->kernel->name, w->block->id[0], w->block->id[1], w->block->id[2], thread % x,
-           thread / x % y, thread / x / y, i->line);
+           thread / x % y, thread / x / y, i->line, source);
 }
 
 const emu_inst_t *emu_fault(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, CUresult result,
                             const char *format, ...) {
   emu_launch_t *launch = w->block->launch;
-  char what[256], where[192];
+  char what[256], where[PLACE_CHARACTERS];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(what, sizeof what, format, arguments);
@@ -54,7 +60,7 @@ const emu_inst_t *emu_fault(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, C
 void emu_finding(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, const char *format, ...) {
   emu_launch_t *launch = w->block->launch;
   size_t index = (size_t)(i - launch->kernel->code);
-  char what[256], where[192];
+  char what[256], where[PLACE_CHARACTERS];
   if (!launch->finding_counts) return;
   if (index >= launch->kernel->code_count) index = 0; /* a part of an instruction, decoded apart */
   va_list arguments;
@@ -170,7 +176,8 @@ emu_block_state_t emu_block_run(emu_block_t *block) {
   }
   uint64_t ran = block->instructions - counted;
   uint64_t all = atomic_fetch_add_explicit(&launch->instructions, ran, memory_order_relaxed) + ran;
-  if (launch->instruction_limit && all > launch->instruction_limit && block->live_threads)
+  bool unfinished = block->live_threads || atomic_load(&launch->next_block) < launch->block_count;
+  if (launch->instruction_limit && all > launch->instruction_limit && unfinished)
     emu_fault(&block->warps[0], launch->kernel->code, 0, CUDA_ERROR_LAUNCH_TIMEOUT,
               "stopped after %llu warp instructions, the limit",
               (unsigned long long)launch->instruction_limit);
