@@ -8,6 +8,8 @@
  * and rounded once, which is at least as accurate as any GPU's; the ISA leaves the order open. Called for the
  * whole warp; see ops.h.
  */
+#include "emulator/exec_tensor.h"
+
 #include "emulator/exec_memory.h"
 #include "emulator/exec_warp.h"
 #include "emulator/lane_math.h"
@@ -18,7 +20,7 @@
 #define MOST_ROWS 16
 #define MOST_DEPTH 256
 
-static uint32_t element_bits(emu_tensor_type_t type) {
+uint32_t emu_tensor_bits(emu_tensor_type_t type) {
   switch (type) {
   case EMU_TENSOR_F64:
     return 64;
@@ -81,9 +83,9 @@ static double value_of(emu_tensor_type_t type, uint64_t bits) {
   return 0;
 }
 
-/* Element e of a lane's register. */
-static double element(emu_warp_t *w, uint32_t operand, uint32_t lane, emu_tensor_type_t type, uint32_t e) {
-  uint32_t bits = element_bits(type);
+double emu_tensor_element(emu_warp_t *w, uint32_t operand, uint32_t lane, emu_tensor_type_t type,
+                          uint32_t e) {
+  uint32_t bits = emu_tensor_bits(type);
   if (bits == 64) return f64_of_bits(emu_u64(w, operand)[lane]);
   uint32_t word = emu_u32(w, operand)[lane] >> (e * bits);
   return value_of(type, bits == 32 ? word : word & ((1u << bits) - 1));
@@ -94,35 +96,34 @@ typedef struct {
 } tiles_t;
 
 static void read_a(emu_warp_t *w, const emu_mma_t *m, const uint32_t *args, tiles_t *t) {
-  uint32_t bits = element_bits(m->a_type), per_register = bits >= 32 ? 1 : 32 / bits, halves = m->m / 8;
+  uint32_t bits = emu_tensor_bits(m->a_type), per_register = bits >= 32 ? 1 : 32 / bits, halves = m->m / 8;
   for (uint32_t lane = 0; lane < 32; lane++)
     for (uint32_t r = 0; r < m->a_registers; r++)
       for (uint32_t e = 0; e < per_register; e++) {
         uint32_t row = lane / 4 + 8 * (r % halves),
                  column = lane % 4 * per_register + 4 * per_register * (r / halves) + e;
-        t->a[row][column] = element(w, args[r], lane, m->a_type, e);
+        t->a[row][column] = emu_tensor_element(w, args[r], lane, m->a_type, e);
       }
 }
 
 static void read_b(emu_warp_t *w, const emu_mma_t *m, const uint32_t *args, tiles_t *t) {
-  uint32_t bits = element_bits(m->b_type), per_register = bits >= 32 ? 1 : 32 / bits;
+  uint32_t bits = emu_tensor_bits(m->b_type), per_register = bits >= 32 ? 1 : 32 / bits;
   for (uint32_t lane = 0; lane < 32; lane++)
     for (uint32_t r = 0; r < m->b_registers; r++)
       for (uint32_t e = 0; e < per_register; e++)
         t->b[lane % 4 * per_register + 4 * per_register * r + e][lane / 4] =
-            element(w, args[r], lane, m->b_type, e);
+            emu_tensor_element(w, args[r], lane, m->b_type, e);
 }
 
 static void read_c(emu_warp_t *w, const emu_mma_t *m, const uint32_t *args, tiles_t *t) {
-  uint32_t per_register = element_bits(m->c_type) == 16 ? 2 : 1;
+  uint32_t per_register = emu_tensor_bits(m->c_type) == 16 ? 2 : 1;
   for (uint32_t lane = 0; lane < 32; lane++)
     for (uint32_t n = 0; n < m->m / 4; n++)
       t->c[lane / 4 + 8 * (n / 2)][lane % 4 * 2 + n % 2] =
-          element(w, args[n / per_register], lane, m->c_type, n % per_register);
+          emu_tensor_element(w, args[n / per_register], lane, m->c_type, n % per_register);
 }
 
-/* Rounds a sum to the result type; integers wrap or, with .satfinite, are clamped. */
-static uint64_t encode(const emu_mma_t *m, double sum) {
+uint64_t emu_tensor_encode(const emu_mma_t *m, double sum) {
   switch (m->d_type) {
   case EMU_TENSOR_F64:
     return bits_of_f64(sum);
@@ -138,7 +139,7 @@ static uint64_t encode(const emu_mma_t *m, double sum) {
 static void write_d(emu_warp_t *w, const emu_mma_t *m, const uint32_t *args, const tiles_t *t) {
   for (uint32_t lane = 0; lane < 32; lane++)
     for (uint32_t n = 0; n < m->m / 4; n++) {
-      uint64_t bits = encode(m, t->c[lane / 4 + 8 * (n / 2)][lane % 4 * 2 + n % 2]);
+      uint64_t bits = emu_tensor_encode(m, t->c[lane / 4 + 8 * (n / 2)][lane % 4 * 2 + n % 2]);
       if (m->d_type == EMU_TENSOR_F64)
         emu_u64(w, args[n])[lane] = bits;
       else if (m->d_type == EMU_TENSOR_F16)
@@ -167,8 +168,7 @@ static void multiply(const emu_mma_t *m, tiles_t *t) {
   }
 }
 
-/* All lanes of a warp must run these together. */
-static bool whole_warp(emu_warp_t *w, const emu_inst_t *i) {
+bool emu_whole_warp(emu_warp_t *w, const emu_inst_t *i) {
   if (w->mask == ~0u) return true;
   emu_fault(w, i, (uint32_t)__builtin_ctz(~w->mask), CUDA_ERROR_ILLEGAL_INSTRUCTION,
             "a matrix instruction without all lanes of the warp");
@@ -180,7 +180,7 @@ const emu_inst_t *emu_exec_mma(emu_warp_t *w, const emu_inst_t *i) {
   const emu_mma_t *m = i->mma;
   tiles_t t;
   const uint32_t *a = i->args + m->d_registers, *b = a + m->a_registers, *c = b + m->b_registers;
-  if (!whole_warp(w, i)) return NULL;
+  if (!emu_whole_warp(w, i)) return NULL;
   read_a(w, m, a, &t);
   read_b(w, m, b, &t);
   read_c(w, m, c, &t);
@@ -193,7 +193,7 @@ const emu_inst_t *emu_exec_mma(emu_warp_t *w, const emu_inst_t *i) {
 /* The row of 16 bytes that lane `lane` names, counted and checked as one request per matrix of eight rows. */
 static bool matrix_rows(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, emu_access_t access,
                         emu_request_t *r) {
-  if (!whole_warp(w, i)) return false;
+  if (!emu_whole_warp(w, i)) return false;
   w->mask = i->vector == 4 ? ~0u : (1u << (8 * i->vector)) - 1;
   emu_inst_t row = *i;
   row.bytes = 16;

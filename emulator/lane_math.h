@@ -294,6 +294,15 @@ static inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) 
   }
   return result;
 }
+/* Bit by bit, the entry of an 8-bit truth table that the bits of a, b and c select. */
+static inline uint32_t logic_of_table(uint32_t a, uint32_t b, uint32_t c, uint32_t table) {
+  uint32_t result = 0;
+  for (uint32_t entry = 0; entry < 8; entry++) {
+    uint32_t here = (entry & 4 ? a : ~a) & (entry & 2 ? b : ~b) & (entry & 1 ? c : ~c);
+    result |= table >> entry & 1 ? here : 0;
+  }
+  return result;
+}
 static inline int32_t byte_of(uint32_t x, unsigned n, bool is_signed) {
   return is_signed ? (int8_t)(x >> (8 * n)) : (uint8_t)(x >> (8 * n));
 }

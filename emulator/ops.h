@@ -63,6 +63,10 @@ const emu_inst_t *emu_exec_copy_async(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_copy_commit(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_copy_wait(emu_warp_t *w, const emu_inst_t *i);
 
+/* exec_wmma.c */
+const emu_inst_t *emu_exec_wmma(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_wmma_load(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_wmma_store(emu_warp_t *w, const emu_inst_t *i);
 /* exec_tensor.c */
 const emu_inst_t *emu_exec_mma(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_load_matrix(emu_warp_t *w, const emu_inst_t *i);

@@ -1,5 +1,5 @@
 /* emulator/ptx_decode.c: instructions to emu_inst_t: lane operations by their key, moves, conversions,
- * compares, control.
+ * control.
  *
  * The decoder of an instruction is found by the first part of its opcode; what has no decoder of its own is a
  * lane operation and looked up in lanes.def. Called by ptx_body.c for each statement; see ptx.h for the way
@@ -145,14 +145,7 @@ void emu_written(emu_builder_t *b, const emu_statement_t *s, const emu_result_t 
 
 /* --- lane operations --- */
 
-typedef struct {
-  emu_rounding_t rounding;
-  bool integral; /* .rni and the like */
-  bool flush, saturate;
-} modes_t;
-
-/* Takes rounding, .ftz and .sat away; what is left is the key. */
-static modes_t take_modes(emu_statement_t *s) {
+emu_modes_t emu_take_modes(emu_statement_t *s) {
   static const struct {
     const char *name;
     emu_rounding_t rounding;
@@ -161,7 +154,7 @@ static modes_t take_modes(emu_statement_t *s) {
                    {"rm", EMU_ROUND_DOWN, false},    {"rp", EMU_ROUND_UP, false},
                    {"rni", EMU_ROUND_NEAREST, true}, {"rzi", EMU_ROUND_ZERO, true},
                    {"rmi", EMU_ROUND_DOWN, true},    {"rpi", EMU_ROUND_UP, true}};
-  modes_t modes = {0};
+  emu_modes_t modes = {0};
   for (size_t n = 0; n < sizeof roundings / sizeof roundings[0]; n++) {
     if (!emu_take(s, roundings[n].name)) continue;
     modes.rounding = roundings[n].rounding;
@@ -173,9 +166,7 @@ static modes_t take_modes(emu_statement_t *s) {
   return modes;
 }
 
-/* The row for the statement's parts, its last `types` parts being types, which may stand in the table as
- * bits. */
-static const emu_lane_op_t *find_op(const emu_statement_t *s, const char *last) {
+const emu_lane_op_t *emu_find_op(const emu_statement_t *s, const char *last) {
   char key[96];
   size_t length = 0;
   for (uint32_t n = 0; n + 1 < s->part_count && length < sizeof key; n++)
@@ -185,24 +176,24 @@ static const emu_lane_op_t *find_op(const emu_statement_t *s, const char *last) 
 }
 
 /* A row that flushes by itself; then the flag is taken off the modes. */
-static const emu_lane_op_t *find_flushing_op(const emu_statement_t *original, modes_t *modes,
+static const emu_lane_op_t *find_flushing_op(const emu_statement_t *original, emu_modes_t *modes,
                                              emu_type_t type) {
   if (!modes->flush) return NULL;
   emu_statement_t plain = *original;
-  take_modes(&plain);
+  emu_take_modes(&plain);
   memmove(&plain.parts[plain.part_count], &plain.parts[plain.part_count - 1], sizeof plain.parts[0]);
   plain.parts[plain.part_count++ - 1] = "ftz";
-  const emu_lane_op_t *op = find_op(&plain, type.name);
+  const emu_lane_op_t *op = emu_find_op(&plain, type.name);
   if (op) modes->flush = false;
   return op;
 }
 
-static const char *bits_name(emu_type_t type) {
+const char *emu_bits_name(emu_type_t type) {
   return type.bytes == 8 ? "b64" : type.bytes == 4 ? "b32" : type.bytes == 2 ? "b16" : "b8";
 }
 
 /* Puts an operation under its rounding mode, if it has one that differs from the loops' own. */
-static void put_moded(emu_builder_t *b, const emu_statement_t *s, emu_inst_t inst, modes_t modes) {
+static void put_moded(emu_builder_t *b, const emu_statement_t *s, emu_inst_t inst, emu_modes_t modes) {
   inst.rounding = (uint8_t)modes.rounding;
   inst.flush = modes.flush;
   if (modes.rounding != EMU_ROUND_NEAREST || modes.flush) {
@@ -212,16 +203,23 @@ static void put_moded(emu_builder_t *b, const emu_statement_t *s, emu_inst_t ins
   emu_put(b, s, inst);
 }
 
-/* .sat of a float result, behind the operation. */
-static void put_clamp(emu_builder_t *b, const emu_statement_t *s, uint32_t offset, emu_type_t type) {
+/* A step of its own before or behind an operation: "clamp" for .sat, "flush" for .ftz of halves. */
+static void put_step(emu_builder_t *b, const emu_statement_t *s, const char *step, emu_type_t type,
+                     uint32_t to, uint32_t from) {
   char key[32];
-  snprintf(key, sizeof key, "clamp.%s", type.name);
+  snprintf(key, sizeof key, "%s.%s", step, type.name);
   const emu_lane_op_t *op = emu_lane_op_find(key);
   if (!op) emu_unknown(b, s);
-  emu_put(b, s, (emu_inst_t){.fn = op->fn, .arg = {offset, offset}});
+  emu_put(b, s, (emu_inst_t){.fn = op->fn, .arg = {to, from}});
 }
 
-static bool is_half(emu_type_t type) {
+uint32_t emu_flushed_source(emu_builder_t *b, const emu_statement_t *s, uint32_t offset, emu_type_t type) {
+  uint32_t slot = emu_frame_slot(b, 4);
+  put_step(b, s, "flush", type, slot, offset);
+  return slot;
+}
+
+bool emu_is_half(emu_type_t type) {
   return type.kind == EMU_T_FLOAT && (type.bytes == 2 || strstr(type.name, "x2") != NULL);
 }
 
@@ -254,22 +252,26 @@ static bool uses_carry(const emu_statement_t *s) {
   return emu_has(s, "cc") || strcmp(op, "addc") == 0 || strcmp(op, "subc") == 0 || strcmp(op, "madc") == 0;
 }
 
-static void decode_lanes(emu_builder_t *b, emu_statement_t *s) {
+void emu_decode_lanes(emu_builder_t *b, emu_statement_t *s) {
   emu_type_t type = emu_last_type(b, s, 0);
   bool integer_saturation = type.kind == EMU_T_SIGNED && emu_has(s, "sat");
   emu_statement_t original = *s;
-  modes_t modes = {0};
-  if (!integer_saturation) modes = take_modes(s);
+  emu_modes_t modes = {0};
+  if (!integer_saturation) modes = emu_take_modes(s);
   const emu_lane_op_t *op = find_flushing_op(&original, &modes, type);
-  if (!op) op = find_op(s, type.name);
-  if (!op) op = find_op(s, bits_name(type));
-  if (!op || modes.integral || (modes.flush && is_half(type))) emu_unknown(b, &original);
+  if (!op) op = emu_find_op(s, type.name);
+  if (!op) op = emu_find_op(s, emu_bits_name(type));
+  if (!op || modes.integral) emu_unknown(b, &original);
+  bool flush_halves = modes.flush && emu_is_half(type);
+  modes.flush &= !flush_halves;
   bool carry = uses_carry(s);
   uint32_t sources = op->args - 1u - carry;
   emu_operands(b, &original, sources + 1, sources + 1);
   emu_inst_t inst = {.fn = op->fn, .class = op->class, .arg_count = op->args};
-  for (uint32_t n = 1; n <= sources; n++)
+  for (uint32_t n = 1; n <= sources; n++) {
     inst.arg[n] = emu_source(b, s, &s->operands[n], source_width(s, type, n));
+    if (flush_halves) inst.arg[n] = emu_flushed_source(b, s, inst.arg[n], type);
+  }
   if (carry) {
     if (!b->carry) b->carry = emu_frame_slot(b, 4);
     inst.arg[sources + 1] = b->carry;
@@ -277,81 +279,33 @@ static void decode_lanes(emu_builder_t *b, emu_statement_t *s) {
   emu_result_t result = emu_result(b, s, &s->operands[0], result_type(s, type));
   inst.arg[0] = result.offset;
   put_moded(b, s, inst, modes);
-  if (modes.saturate) put_clamp(b, s, inst.arg[0], type);
+  if (flush_halves) put_step(b, s, "flush", type, inst.arg[0], inst.arg[0]);
+  if (modes.saturate) put_step(b, s, "clamp", type, inst.arg[0], inst.arg[0]);
   emu_written(b, s, &result);
 }
 
-/* setp.lt.and.f32 p|q, a, b, !c */
-static uint8_t take_combiner(emu_statement_t *s) {
-  return emu_take(s, "and") ? 1 : emu_take(s, "or") ? 2 : emu_take(s, "xor") ? 3 : 0;
-}
-
-static void put_compare(emu_builder_t *b, emu_statement_t *s, uint32_t p, uint32_t q, emu_type_t type) {
-  emu_statement_t original = *s;
-  uint8_t combiner = take_combiner(s);
-  modes_t modes = take_modes(s);
-  const emu_lane_op_t *op = find_op(s, type.name);
-  if (!op || modes.rounding || modes.integral || modes.saturate) emu_unknown(b, &original);
-  emu_operands(b, &original, combiner ? 4 : 3, combiner ? 4 : 3);
-  emu_inst_t inst = {.fn = op->fn, .class = op->class, .kind = combiner, .arg = {p, q}};
-  inst.arg[2] = emu_source(b, s, &s->operands[1], emu_lane_bytes(type));
-  inst.arg[3] = emu_source(b, s, &s->operands[2], emu_lane_bytes(type));
-  if (combiner) {
-    inst.arg[4] = emu_source(b, s, &s->operands[3], 0);
-    inst.mode = s->operands[3].negated;
+/* prmt.b32.f4e: the mode stands behind the type. */
+static void decode_prmt(emu_builder_t *b, emu_statement_t *s) {
+  if (s->part_count == 3) {
+    const char *mode = s->parts[2];
+    s->parts[2] = s->parts[1];
+    s->parts[1] = mode;
   }
-  if (modes.flush) {
-    inst.flush = true;
-    inst.inner = inst.fn;
-    inst.fn = emu_exec_rounded;
-  }
-  emu_put(b, s, inst);
-}
-
-static const emu_type_t predicate_type = {"pred", EMU_T_PRED, 0};
-
-static void decode_setp(emu_builder_t *b, emu_statement_t *s) {
-  emu_type_t type = emu_last_type(b, s, 0);
-  emu_operands(b, s, 3, 4);
-  uint32_t p = emu_result(b, s, &s->operands[0], predicate_type).offset, q = 0;
-  if (s->operands[0].second) q = emu_result(b, s, s->operands[0].second, predicate_type).offset;
-  put_compare(b, s, p, q, type);
-}
-
-/* set.lt.u32.f32 d, a, b: a compare into a predicate of its own and a select of all ones or 1.0. */
-static void decode_set(emu_builder_t *b, emu_statement_t *s) {
-  emu_type_t from = emu_last_type(b, s, 0), to = emu_last_type(b, s, 1);
-  if (emu_lane_bytes(to) != 4) emu_unknown(b, s);
-  uint32_t p = emu_frame_slot(b, 0);
-  emu_statement_t compare = *s;
-  compare.parts[0] = "setp";
-  emu_take(&compare, to.name);
-  if (compare.part_count && strcmp(compare.parts[compare.part_count - 1], from.name) != 0) emu_unknown(b, s);
-  put_compare(b, &compare, p, 0, from);
-  uint32_t one = to.kind != EMU_T_FLOAT ? (to.bytes == 2 ? 0xffffu : ~0u)
-                 : to.bytes == 4        ? 0x3f800000u
-                 : to.name[0] == 'b'    ? 0x3f80u
-                                        : 0x3c00u;
-  emu_result_t result = emu_result(b, s, &s->operands[0], to);
-  emu_inst_t select = {.fn = emu_lane_op_find("selp_b32")->fn,
-                       .arg = {result.offset, emu_constant(b, one, 4)}};
-  select.arg[2] = emu_constant(b, 0, 4);
-  select.arg[3] = p;
-  emu_put(b, s, select);
-  emu_written(b, s, &result);
+  emu_decode_lanes(b, s);
 }
 
 /* --- conversions --- */
 
 static bool takes_rounding_itself(emu_type_t to, emu_type_t from) {
-  return to.kind != EMU_T_FLOAT || is_half(to) || strcmp(to.name, "tf32") == 0 || to.bytes == from.bytes;
+  return to.kind != EMU_T_FLOAT || emu_is_half(to) || strcmp(to.name, "tf32") == 0 ||
+         (from.kind == EMU_T_FLOAT && to.bytes == from.bytes);
 }
 
 static void decode_cvt(emu_builder_t *b, emu_statement_t *s) {
   emu_statement_t original = *s;
   emu_type_t from = emu_last_type(b, s, 0), to = emu_last_type(b, s, 1);
   bool relu = emu_take(s, "relu"), ties_away = emu_take(s, "rna");
-  modes_t modes = take_modes(s);
+  emu_modes_t modes = emu_take_modes(s);
   char key[48];
   snprintf(key, sizeof key, "cvt_%s_%s", to.name, from.name);
   const emu_lane_op_t *op = s->part_count == 3 ? emu_lane_op_find(key) : NULL;
@@ -366,14 +320,16 @@ static void decode_cvt(emu_builder_t *b, emu_statement_t *s) {
   if (to.kind != EMU_T_FLOAT && from.kind == EMU_T_FLOAT && !modes.integral) inst.rounding = EMU_ROUND_ZERO;
   inst.mode = relu || modes.integral;
   inst.kind = ties_away;
-  inst.flush = modes.flush && !is_half(to) && !is_half(from);
+  inst.flush = modes.flush && !emu_is_half(to) && !emu_is_half(from);
   bool rounds = inst.rounding != EMU_ROUND_NEAREST && !takes_rounding_itself(to, from);
   if (rounds || inst.flush) {
     inst.inner = inst.fn;
     inst.fn = emu_exec_rounded;
   }
   emu_put(b, s, inst);
-  if (modes.saturate && to.kind == EMU_T_FLOAT && !is_half(to)) put_clamp(b, s, result.offset, to);
+  bool narrows_to_half = emu_is_half(to) && strcmp(to.name, from.name) != 0; /* saturates by itself */
+  if (modes.saturate && to.kind == EMU_T_FLOAT && !narrows_to_half)
+    put_step(b, s, "clamp", to, result.offset, result.offset);
   emu_written(b, s, &result);
 }
 
@@ -440,13 +396,15 @@ static void decode_mov(emu_builder_t *b, emu_statement_t *s) {
   } else if (s->operands[1].kind == EMU_OPERAND_SPECIAL && s->operands[1].bits >= EMU_SPECIAL_COUNT) {
     put_clock(b, s, type);
   } else {
-    decode_lanes(b, s);
+    emu_decode_lanes(b, s);
   }
 }
 
+static const emu_type_t predicate_type = {"pred", EMU_T_PRED, 0};
+
 static void decode_logic(emu_builder_t *b, emu_statement_t *s) {
   if (emu_last_type(b, s, 0).kind != EMU_T_PRED) {
-    decode_lanes(b, s);
+    emu_decode_lanes(b, s);
     return;
   }
   static const char *const names[] = {"and", "or", "xor", "not"};
@@ -568,8 +526,7 @@ static void decode_nothing(emu_builder_t *b, emu_statement_t *s) {
 
 static const emu_decoder_row_t decoders[] = {{"mov", decode_mov},
                                              {"cvt", decode_cvt},
-                                             {"setp", decode_setp},
-                                             {"set", decode_set},
+                                             {"prmt", decode_prmt},
                                              {"and", decode_logic},
                                              {"or", decode_logic},
                                              {"xor", decode_logic},
@@ -600,7 +557,9 @@ static emu_decoder_t find_decoder(const emu_decoder_row_t *row, const char *name
 
 void emu_decode(emu_builder_t *b, emu_statement_t *s) {
   emu_decoder_t decode = find_decoder(decoders, s->parts[0]);
+  if (!decode) decode = find_decoder(emu_compare_decoders, s->parts[0]);
   if (!decode) decode = find_decoder(emu_memory_decoders, s->parts[0]);
+  if (!decode) decode = find_decoder(emu_tensor_decoders, s->parts[0]);
   if (!decode) decode = find_decoder(emu_warp_decoders, s->parts[0]);
-  (decode ? decode : decode_lanes)(b, s);
+  (decode ? decode : emu_decode_lanes)(b, s);
 }

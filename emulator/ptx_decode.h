@@ -4,6 +4,7 @@
 #ifndef KILN_EMULATOR_PTX_DECODE_H
 #define KILN_EMULATOR_PTX_DECODE_H
 
+#include "emulator/lanes.h"
 #include "emulator/ops.h"
 #include "emulator/ptx_body.h"
 
@@ -15,7 +16,9 @@ typedef struct {
   emu_decoder_t decode;
 } emu_decoder_row_t;
 
+extern const emu_decoder_row_t emu_compare_decoders[];
 extern const emu_decoder_row_t emu_memory_decoders[];
+extern const emu_decoder_row_t emu_tensor_decoders[];
 extern const emu_decoder_row_t emu_warp_decoders[];
 
 _Noreturn void emu_unknown(emu_builder_t *b, const emu_statement_t *s);
@@ -39,10 +42,32 @@ emu_result_t emu_result(emu_builder_t *b, const emu_statement_t *s, const emu_op
                         emu_type_t type);
 void emu_written(emu_builder_t *b, const emu_statement_t *s, const emu_result_t *result);
 
+typedef struct {
+  emu_rounding_t rounding;
+  bool integral; /* .rni and the like */
+  bool flush, saturate;
+} emu_modes_t;
+/* Takes rounding, .ftz and .sat away; what is left is the key of an operation. */
+emu_modes_t emu_take_modes(emu_statement_t *s);
+/* The operation that the statement's parts name, with `last` for the last of them; NULL when there is none.
+ */
+const emu_lane_op_t *emu_find_op(const emu_statement_t *s, const char *last);
+const char *emu_bits_name(emu_type_t type);
+bool emu_is_half(emu_type_t type);
+/* Frame offset of a half operand with its denormals flushed. */
+uint32_t emu_flushed_source(emu_builder_t *b, const emu_statement_t *s, uint32_t offset, emu_type_t type);
+/* An instruction that is an operation of lanes.def. */
+void emu_decode_lanes(emu_builder_t *b, emu_statement_t *s);
+
 /* Appends `inst` with the statement's line and guard. */
 emu_inst_t *emu_put(emu_builder_t *b, const emu_statement_t *s, emu_inst_t inst);
 /* Takes the state space away; EMU_SPACE_GENERIC when there is none. Constant memory is global memory here. */
 emu_space_t emu_take_space(emu_builder_t *b, emu_statement_t *s);
+/* Takes what changes when others see data, not what it is, away. */
+void emu_take_hints(emu_statement_t *s);
+/* Element n of a vector operand of `count`; an operand without braces is a vector of one. */
+const emu_operand_t *emu_element(emu_builder_t *b, const emu_statement_t *s, const emu_operand_t *operand,
+                                 uint32_t count, uint32_t n);
 /* Fills in what an address operand gives: offset, width, memory site, and the frame offset of its base. */
 void emu_address(emu_builder_t *b, const emu_statement_t *s, const emu_operand_t *operand, emu_inst_t *inst,
                  uint32_t *out_offset);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Cache operators, eviction priorities and scopes: they change when others see data, not what it is. */
-static void take_hints(emu_statement_t *s) {
+void emu_take_hints(emu_statement_t *s) {
   static const char *const hints[] = {"ca",      "cg",    "cs",   "lu",   "cv",     "wb",
                                       "wt",      "nc",    "weak", "cta",  "gpu",    "sys",
                                       "cluster", "entry", "func", "mmio", "unified"};
@@ -61,7 +61,7 @@ static uint8_t take_vector(emu_statement_t *s) {
 static emu_inst_t access_inst(emu_builder_t *b, emu_statement_t *s, emu_type_t *out_type) {
   emu_statement_t original = *s;
   emu_inst_t inst = {.class = EMU_CLASS_MEMORY};
-  take_hints(s);
+  emu_take_hints(s);
   inst.strong = take_strong(s);
   inst.space = (uint8_t)emu_take_space(b, s);
   inst.vector = take_vector(s);
@@ -74,8 +74,8 @@ static emu_inst_t access_inst(emu_builder_t *b, emu_statement_t *s, emu_type_t *
   return inst;
 }
 
-static const emu_operand_t *element(emu_builder_t *b, const emu_statement_t *s, const emu_operand_t *operand,
-                                    uint32_t count, uint32_t n) {
+const emu_operand_t *emu_element(emu_builder_t *b, const emu_statement_t *s, const emu_operand_t *operand,
+                                 uint32_t count, uint32_t n) {
   if (count == 1 && operand->kind != EMU_OPERAND_VECTOR) return operand;
   if (operand->kind != EMU_OPERAND_VECTOR || operand->element_count != count)
     emu_ptx_fail(b->m, s->line, "'%s' needs a vector of %u", s->parts[0], count);
@@ -108,7 +108,7 @@ static void decode_ld(emu_builder_t *b, emu_statement_t *s) {
     emu_address(b, s, &s->operands[1], &inst, &args[inst.vector]);
   }
   for (uint32_t n = 0; n < inst.vector; n++) {
-    results[n] = emu_result(b, s, element(b, s, &s->operands[0], inst.vector, n), type);
+    results[n] = emu_result(b, s, emu_element(b, s, &s->operands[0], inst.vector, n), type);
     args[n] = results[n].offset;
   }
   if (inst.strong) b->kernel->may_wait = true;
@@ -126,7 +126,8 @@ static void decode_st(emu_builder_t *b, emu_statement_t *s) {
   emu_address(b, s, &s->operands[0], &inst, &args[0]);
   if (inst.space == EMU_SPACE_PARAM) emu_ptx_fail(b->m, s->line, "a store to the kernel's parameters");
   for (uint32_t n = 0; n < inst.vector; n++)
-    args[n + 1] = emu_source(b, s, element(b, s, &s->operands[1], inst.vector, n), type.bytes == 8 ? 8 : 4);
+    args[n + 1] =
+        emu_source(b, s, emu_element(b, s, &s->operands[1], inst.vector, n), type.bytes == 8 ? 8 : 4);
   inst.args = emu_args(b, args, inst.vector + 1u);
   emu_put(b, s, inst);
 }
@@ -197,7 +198,7 @@ static void decode_atom(emu_builder_t *b, emu_statement_t *s) {
   emu_type_t type = emu_last_type(b, s, 0);
   bool has_result = strcmp(s->parts[0], "atom") == 0;
   emu_inst_t inst = {.fn = emu_exec_atomic, .class = EMU_CLASS_MEMORY, .bytes = type.bytes, .vector = 1};
-  take_hints(s);
+  emu_take_hints(s);
   take_strong(s);
   emu_take(s, "acq_rel");
   emu_take(s, "noftz");
@@ -228,7 +229,7 @@ static void decode_atom(emu_builder_t *b, emu_statement_t *s) {
 
 static void put_copy_async(emu_builder_t *b, emu_statement_t *s) {
   emu_statement_t original = *s;
-  take_hints(s);
+  emu_take_hints(s);
   bool to_shared = emu_take(s, "shared") || emu_take(s, "shared::cta");
   if (!to_shared || !emu_take(s, "global") || s->part_count != 1) emu_unknown(b, &original);
   emu_operands(b, &original, 3, 5);
@@ -289,119 +290,11 @@ static void decode_matrix(emu_builder_t *b, emu_statement_t *s) {
   const emu_operand_t *registers = &s->operands[load ? 0 : 1];
   emu_address(b, s, &s->operands[load ? 1 : 0], &inst, &args[inst.vector]);
   for (uint32_t n = 0; n < inst.vector; n++) {
-    const emu_operand_t *r = element(b, s, registers, inst.vector, n);
+    const emu_operand_t *r = emu_element(b, s, registers, inst.vector, n);
     args[n] = load ? emu_result(b, s, r, type).offset : emu_source(b, s, r, 4);
   }
   inst.args = emu_args(b, args, inst.vector + 1u);
   emu_put(b, s, inst);
-}
-
-/* --- matrix multiply-accumulate --- */
-
-static emu_tensor_type_t tensor_type(emu_builder_t *b, const emu_statement_t *s, const char *name) {
-  static const struct {
-    const char *name;
-    emu_tensor_type_t type;
-  } types[] = {{"f64", EMU_TENSOR_F64},   {"f32", EMU_TENSOR_F32},   {"tf32", EMU_TENSOR_TF32},
-               {"f16", EMU_TENSOR_F16},   {"bf16", EMU_TENSOR_BF16}, {"e4m3", EMU_TENSOR_E4M3},
-               {"e5m2", EMU_TENSOR_E5M2}, {"s32", EMU_TENSOR_S32},   {"s8", EMU_TENSOR_S8},
-               {"u8", EMU_TENSOR_U8},     {"s4", EMU_TENSOR_S4},     {"u4", EMU_TENSOR_U4},
-               {"b1", EMU_TENSOR_B1}};
-  for (size_t n = 0; n < sizeof types / sizeof types[0]; n++)
-    if (strcmp(types[n].name, name) == 0) return types[n].type;
-  emu_unknown(b, s);
-}
-
-static uint32_t bits_of(emu_tensor_type_t type) {
-  static const uint8_t bits[] = {
-      [EMU_TENSOR_F64] = 64,  [EMU_TENSOR_F32] = 32, [EMU_TENSOR_TF32] = 32, [EMU_TENSOR_F16] = 16,
-      [EMU_TENSOR_BF16] = 16, [EMU_TENSOR_E4M3] = 8, [EMU_TENSOR_E5M2] = 8,  [EMU_TENSOR_S32] = 32,
-      [EMU_TENSOR_S8] = 8,    [EMU_TENSOR_U8] = 8,   [EMU_TENSOR_S4] = 4,    [EMU_TENSOR_U4] = 4,
-      [EMU_TENSOR_B1] = 1};
-  return bits[type];
-}
-
-static uint32_t registers_of(uint32_t elements, emu_tensor_type_t type) {
-  uint32_t bits = bits_of(type);
-  return bits == 64 ? elements / 32 : elements * bits / 32 / 32;
-}
-
-static bool take_shape(emu_statement_t *s, emu_mma_t *m) {
-  static const struct {
-    const char *name;
-    uint32_t m, k;
-  } shapes[] = {{"m8n8k4", 8, 4},     {"m8n8k16", 8, 16},     {"m8n8k32", 8, 32},    {"m8n8k128", 8, 128},
-                {"m16n8k4", 16, 4},   {"m16n8k8", 16, 8},     {"m16n8k16", 16, 16},  {"m16n8k32", 16, 32},
-                {"m16n8k64", 16, 64}, {"m16n8k128", 16, 128}, {"m16n8k256", 16, 256}};
-  for (size_t n = 0; n < sizeof shapes / sizeof shapes[0]; n++) {
-    if (!emu_take(s, shapes[n].name)) continue;
-    m->m = shapes[n].m;
-    m->k = shapes[n].k;
-    return true;
-  }
-  return false;
-}
-
-/* Depths that exist for an element of so many bits. m8n8k4 of f16 is of sm_70 alone, with a layout of its
- * own. */
-static bool valid_mma(const emu_mma_t *m) {
-  uint32_t bits = bits_of(m->a_type), least = bits == 64 ? 4 : 128 / bits;
-  bool integer = m->d_type == EMU_TENSOR_S32;
-  if (bits_of(m->b_type) != bits || integer != (m->c_type == EMU_TENSOR_S32)) return false;
-  if (integer != (m->a_type >= EMU_TENSOR_S8) || (m->a_type == EMU_TENSOR_B1) != (m->b_type == EMU_TENSOR_B1))
-    return false;
-  if ((m->d_type == EMU_TENSOR_F64) != (bits == 64) || (m->c_type == EMU_TENSOR_F64) != (bits == 64))
-    return false;
-  bool sums =
-      m->d_type == EMU_TENSOR_F64 || m->d_type == EMU_TENSOR_F32 || m->d_type == EMU_TENSOR_F16 || integer;
-  bool adds =
-      m->c_type == EMU_TENSOR_F64 || m->c_type == EMU_TENSOR_F32 || m->c_type == EMU_TENSOR_F16 || integer;
-  if (!sums || !adds || m->a_type == EMU_TENSOR_F32 || m->a_type == EMU_TENSOR_S32) return false;
-  if (m->m == 8) return (bits <= 8 || bits == 64) && m->k == least;
-  return m->k == least || m->k == 2 * least || (bits == 64 && m->k == 16);
-}
-
-static uint32_t fragment(emu_builder_t *b, const emu_statement_t *s, uint32_t operand, uint32_t count,
-                         emu_type_t type, uint32_t *args) {
-  for (uint32_t n = 0; n < count; n++) {
-    const emu_operand_t *r = element(b, s, &s->operands[operand], count, n);
-    args[n] = operand == 0 ? emu_result(b, s, r, type).offset : emu_source(b, s, r, emu_lane_bytes(type));
-  }
-  return count;
-}
-
-/* mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {d...}, {a...}, {b...}, {c...} */
-static void decode_mma(emu_builder_t *b, emu_statement_t *s) {
-  emu_statement_t original = *s;
-  emu_mma_t *m = KILN_NEW(&b->m->arena, emu_mma_t);
-  bool right = emu_take(s, "sync") && emu_take(s, "aligned") && emu_take(s, "row") && emu_take(s, "col") &&
-               take_shape(s, m);
-  m->saturate = emu_take(s, "satfinite");
-  m->xor_popc = emu_take(s, "xor");
-  emu_take(s, "and");
-  emu_take(s, "popc");
-  emu_take(s, "rn");
-  if (!right || s->part_count != 5) emu_unknown(b, &original);
-  m->d_type = tensor_type(b, &original, s->parts[1]);
-  m->a_type = tensor_type(b, &original, s->parts[2]);
-  m->b_type = tensor_type(b, &original, s->parts[3]);
-  m->c_type = tensor_type(b, &original, s->parts[4]);
-  if (!valid_mma(m)) emu_unknown(b, &original);
-  emu_operands(b, &original, 4, 4);
-  m->d_registers = registers_of(m->m * 8, m->d_type);
-  m->a_registers = registers_of(m->m * m->k, m->a_type);
-  m->b_registers = registers_of(8 * m->k, m->b_type);
-  m->c_registers = registers_of(m->m * 8, m->c_type);
-  bool wide = m->a_type == EMU_TENSOR_F64;
-  emu_type_t type = {wide ? "b64" : "b32", EMU_T_BITS, wide ? 8 : 4};
-  uint32_t args[64], count = 0;
-  count += fragment(b, s, 0, m->d_registers, type, args);
-  count += fragment(b, s, 1, m->a_registers, type, args + count);
-  count += fragment(b, s, 2, m->b_registers, type, args + count);
-  count += fragment(b, s, 3, m->c_registers, type, args + count);
-  emu_put(b, s,
-          (emu_inst_t){
-              .fn = emu_exec_mma, .class = EMU_CLASS_TENSOR, .mma = m, .args = emu_args(b, args, count)});
 }
 
 const emu_decoder_row_t emu_memory_decoders[] = {{"ld", decode_ld},
@@ -414,5 +307,4 @@ const emu_decoder_row_t emu_memory_decoders[] = {{"ld", decode_ld},
                                                  {"cp", decode_cp},
                                                  {"ldmatrix", decode_matrix},
                                                  {"stmatrix", decode_matrix},
-                                                 {"mma", decode_mma},
                                                  {NULL, NULL}};
