@@ -45,6 +45,28 @@ static void launches_that_a_gpu_refuses_are_refused(void **state) {
   EMU_OK(cuCtxSynchronize());
 }
 
+static void a_function_of_an_unloaded_module_is_refused(void **state) {
+  (void)state;
+  CUmodule module = emu_compile(add_source);
+  CUfunction small = emu_function(module, "small");
+  int value;
+  EMU_OK(cuModuleUnload(module));
+  EMU_RESULT(cuLaunchKernel(small, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_HANDLE);
+  EMU_RESULT(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, small), CUDA_ERROR_INVALID_HANDLE);
+  EMU_RESULT(cuFuncSetAttribute(small, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1),
+             CUDA_ERROR_INVALID_HANDLE);
+  EMU_RESULT(cuModuleUnload(module), CUDA_ERROR_INVALID_HANDLE);
+}
+
+/* 1,024 bytes are the system's: SIZE_MAX - 1,023 and they come to nothing, which once was a divisor. */
+static void no_block_has_nearly_all_of_the_address_space_as_shared_memory(void **state) {
+  (void)state;
+  CUfunction small = emu_function(emu_compile(add_source), "small");
+  int blocks = -1;
+  EMU_OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, small, 64, SIZE_MAX - 1023));
+  assert_int_equal(blocks, 0);
+}
+
 static void bad_modules_name_the_line(void **state) {
   (void)state;
   CUmodule module = NULL;
@@ -174,6 +196,9 @@ static void errors_have_names_and_texts(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(launches_that_a_gpu_refuses_are_refused, emu_setup, emu_teardown),
+      cmocka_unit_test_setup_teardown(a_function_of_an_unloaded_module_is_refused, emu_setup, emu_teardown),
+      cmocka_unit_test_setup_teardown(no_block_has_nearly_all_of_the_address_space_as_shared_memory,
+                                      emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(bad_modules_name_the_line, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(functions_globals_and_recursion, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(work_of_a_stream_runs_in_order, emu_setup, emu_teardown),

@@ -144,6 +144,16 @@ static void a_kernel_that_never_ends_is_stopped_at_the_limit(void **state) {
   assert_non_null(strstr(emu_report(), "3000000"));
 }
 
+/* Each block ends long before the limit; all of them would take hours. */
+static void a_grid_of_very_many_short_blocks_is_stopped_at_the_limit(void **state) {
+  (void)state;
+  CUfunction kernel = emu_function(emu_compile("extern \"C\" __global__ void k() {}"), "k");
+  EMU_OK(kilnEmuSetInstructionLimit(5000));
+  EMU_RESULT(emu_run(kernel, INT32_MAX, 1, 0, NULL), CUDA_ERROR_LAUNCH_TIMEOUT);
+  EMU_OK(kilnEmuSetInstructionLimit(0));
+  assert_non_null(strstr(emu_report(), "5000"));
+}
+
 static void named_barriers_join_the_threads_they_count(void **state) {
   (void)state;
   static const char source[] =
@@ -251,6 +261,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(lanes_of_a_warp_may_wait_for_each_other, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(resident_blocks_may_wait_for_each_other, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(a_kernel_that_never_ends_is_stopped_at_the_limit, emu_setup,
+                                      emu_teardown),
+      cmocka_unit_test_setup_teardown(a_grid_of_very_many_short_blocks_is_stopped_at_the_limit, emu_setup,
                                       emu_teardown),
       cmocka_unit_test_setup_teardown(named_barriers_join_the_threads_they_count, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(atomics_of_every_kind_lose_nothing, emu_setup, emu_teardown),
