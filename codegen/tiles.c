@@ -11,6 +11,7 @@
 
 enum {
   LEAST_EXTENT = 32,           /* of either axis, to be worth a tile */
+  MOST_TURNED = 64,            /* elements that a thread turns at a time: each takes a register */
   MOST_SHARED_BYTES = 48 << 10 /* without asking for more */
 };
 
@@ -82,7 +83,8 @@ static uint32_t column_width(kiln_kernel_t *kernel, const struct kiln_tile *tile
                              const kiln_staged_load_t *staged, const kiln_codegen_context_t *context) {
   const kiln_expr_t *load = &kernel->exprs[staged->load];
   kiln_expr_id_t first_column = kiln_index_axis(kernel, tile->first_column);
-  kiln_access_t access = {.window = 16 / (uint32_t)kiln_dtype_bytes(load->dtype)};
+  uint32_t chunk = 16 / (uint32_t)kiln_dtype_bytes(load->dtype);
+  kiln_access_t access = {.window = chunk < MOST_TURNED / chunk ? chunk : MOST_TURNED / chunk};
   access.base = kiln_index_add_scaled(kernel, staged->from, kiln_dim_constant(-1), first_column);
   int64_t multiple = kiln_dim_multiple(tile->column_extent, context->symbol_class->multiple);
   if (multiple < access.window) access.window = (uint32_t)multiple;

@@ -140,6 +140,26 @@ static void transposes_of_odd_sizes_stay_near(void **state) {
   CHECK_GOALS(goals, &any_size, 0);
 }
 
+/* What does not fit or is not plain is read where it lies, and only costs more sectors. */
+static void what_cannot_be_staged_is_still_right(void **state) {
+  (void)state;
+  static const goal_t goals[] = {
+      /* four tiles of 16 KiB, of which three fit */
+      {"graph g(%a: f32[128,64], %b: f32[128,64], %c: f32[128,64], %d: f32[128,64]) { %e = add(%a, %b) "
+       "%f = mul(%c, %d) %g = sub(%e, %f) %y = permute(%g) {dims=[1,0]} return %y }",
+       1, 3, 0.75},
+      {"graph g(%x: f32[64,96]) { %p = pad(%x) {low=[1,2], high=[3,4], value=2.0} %y = permute(%p) "
+       "{dims=[1,0]} return %y }",
+       2, 9, 0},
+      {"graph g(%t: f32[64,96], %i: i64[128]) { %e = embedding(%t, %i) %y = permute(%e) {dims=[1,0]} return "
+       "%y }",
+       8, 24, 0},
+      {"graph g(%x: f16[96,64]) { %r = reverse(%x) {dims=[1]} %y = permute(%r) {dims=[1,0]} return %y }", 2,
+       24, 0},
+  };
+  CHECK_GOALS(goals, &any_size, 0);
+}
+
 static const goal_t symbolic[] = {
     {"graph g[T](%x: f32[1,48,T]) { %p = permute(%x) {dims=[0,2,1]} %e = cat(%p, %p) {dim=-1} %c = cos(%e) "
      "%s = sin(%e) %a = cast(%c) {dtype=bf16} %b = cast(%s) {dtype=bf16} return %a, %b }",
@@ -209,6 +229,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(transposes_move_every_byte_once_without_bank_conflicts),
       cmocka_unit_test(transposes_of_odd_sizes_stay_near),
+      cmocka_unit_test(what_cannot_be_staged_is_still_right),
       cmocka_unit_test(symbols_are_transposed_as_numbers_are),
       cmocka_unit_test(one_kernel_transposes_every_size),
       cmocka_unit_test(transposes_of_multiples_of_16_use_whole_vectors),
