@@ -7,15 +7,26 @@
 
 #include <string.h>
 
-enum { ELEMENTS_PRINTED = 64 };
+enum { ELEMENTS_OF_AN_END = 32 };
 
-static void print_elements(kiln_buffer_t *out, const kiln_tensor_t *tensor) {
-  int64_t count = kiln_tensor_elements(tensor);
-  for (int64_t i = 0; i < count && i < ELEMENTS_PRINTED; i++) {
-    kiln_buffer_puts(out, i ? " " : "");
+static void print_range(kiln_buffer_t *out, const kiln_tensor_t *tensor, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; i++) {
+    kiln_buffer_puts(out, i > begin ? " " : "");
     kiln_cli_print_element(out, tensor, i);
   }
-  if (count > ELEMENTS_PRINTED) kiln_buffer_printf(out, " ... (%lld elements)", (long long)count);
+}
+
+/* All elements of a small tensor, both ends of a large one. */
+static void print_elements(kiln_buffer_t *out, const kiln_tensor_t *tensor) {
+  int64_t count = kiln_tensor_elements(tensor);
+  if (count <= 2 * ELEMENTS_OF_AN_END) {
+    print_range(out, tensor, 0, count);
+  } else {
+    print_range(out, tensor, 0, ELEMENTS_OF_AN_END);
+    kiln_buffer_puts(out, " ... ");
+    print_range(out, tensor, count - ELEMENTS_OF_AN_END, count);
+    kiln_buffer_printf(out, " (%lld elements)", (long long)count);
+  }
   kiln_buffer_puts(out, "\n");
 }
 
