@@ -6,7 +6,7 @@
  */
 #include "client/cli.h"
 
-#include "base/half.h"
+#include "ir/number.h"
 #include <math.h>
 #include <string.h>
 
@@ -38,30 +38,6 @@ static int64_t random_integer(kiln_dtype_t dtype, uint64_t bits) {
   }
 }
 
-static void store_float(const kiln_tensor_t *tensor, int64_t index, double value) {
-  switch (tensor->dtype) {
-  case KILN_DTYPE_f16:
-    ((uint16_t *)tensor->data)[index] = kiln_f16_from_f64(value);
-    break;
-  case KILN_DTYPE_bf16:
-    ((uint16_t *)tensor->data)[index] = kiln_bf16_from_f32((float)value);
-    break;
-  case KILN_DTYPE_f32:
-    ((float *)tensor->data)[index] = (float)value;
-    break;
-  default:
-    ((double *)tensor->data)[index] = value;
-    break;
-  }
-}
-
-/* Wraps at the dtype's width; bool keeps the lowest bit. */
-static void store_integer(const kiln_tensor_t *tensor, int64_t index, int64_t value) {
-  if (tensor->dtype == KILN_DTYPE_bool) value &= 1;
-  size_t size = kiln_dtype_bytes(tensor->dtype);
-  memcpy((char *)tensor->data + (size_t)index * size, &value, size);
-}
-
 static int64_t made_up_integer(kiln_dtype_t dtype, kiln_cli_fill_t fill, uint64_t seed, int64_t index) {
   switch (fill) {
   case KILN_FILL_RANDOM:
@@ -80,14 +56,17 @@ static double made_up_float(kiln_cli_fill_t fill, uint64_t seed, int64_t index) 
   return fill == KILN_FILL_ARANGE ? (double)index : 0;
 }
 
+/* Integers wrap at the dtype's width; bool keeps the lowest bit. */
+static uint64_t made_up_bits(kiln_dtype_t dtype, kiln_cli_fill_t fill, uint64_t seed, int64_t index) {
+  if (kiln_dtype_is_float(dtype)) return kiln_real_to_bits(made_up_float(fill, seed, index), dtype);
+  uint64_t bits = (uint64_t)made_up_integer(dtype, fill, seed, index);
+  return dtype == KILN_DTYPE_bool ? bits & 1 : bits;
+}
+
 void kiln_cli_fill(const kiln_tensor_t *tensor, kiln_cli_fill_t fill, uint64_t seed) {
   int64_t count = kiln_tensor_elements(tensor);
-  bool is_float = kiln_dtype_is_float(tensor->dtype);
   for (int64_t i = 0; i < count; i++)
-    if (is_float)
-      store_float(tensor, i, made_up_float(fill, seed, i));
-    else
-      store_integer(tensor, i, made_up_integer(tensor->dtype, fill, seed, i));
+    kiln_bits_write(tensor->data, i, tensor->dtype, made_up_bits(tensor->dtype, fill, seed, i));
 }
 
 const char *kiln_cli_shape_text(kiln_arena_t *arena, const kiln_tensor_t *tensor) {
@@ -98,36 +77,14 @@ const char *kiln_cli_shape_text(kiln_arena_t *arena, const kiln_tensor_t *tensor
 }
 
 void kiln_cli_print_element(kiln_buffer_t *out, const kiln_tensor_t *tensor, int64_t index) {
-  const void *data = tensor->data;
-  switch (tensor->dtype) {
-  case KILN_DTYPE_bool:
-    kiln_buffer_puts(out, ((const uint8_t *)data)[index] ? "true" : "false");
-    break;
-  case KILN_DTYPE_u8:
-    kiln_buffer_printf(out, "%u", ((const uint8_t *)data)[index]);
-    break;
-  case KILN_DTYPE_i8:
-    kiln_buffer_printf(out, "%d", ((const int8_t *)data)[index]);
-    break;
-  case KILN_DTYPE_i32:
-    kiln_buffer_printf(out, "%d", ((const int32_t *)data)[index]);
-    break;
-  case KILN_DTYPE_i64:
-    kiln_buffer_printf(out, "%lld", (long long)((const int64_t *)data)[index]);
-    break;
-  case KILN_DTYPE_f16:
-    kiln_buffer_printf(out, "%.5g", kiln_f16_to_f32(((const uint16_t *)data)[index]));
-    break;
-  case KILN_DTYPE_bf16:
-    kiln_buffer_printf(out, "%.4g", kiln_bf16_to_f32(((const uint16_t *)data)[index]));
-    break;
-  case KILN_DTYPE_f32:
-    kiln_buffer_printf(out, "%.9g", ((const float *)data)[index]);
-    break;
-  case KILN_DTYPE_f64:
-    kiln_buffer_printf(out, "%.17g", ((const double *)data)[index]);
-    break;
-  default:
-    break;
-  }
+  static const int digits[KILN_DTYPE_COUNT] = {
+      [KILN_DTYPE_f16] = 5, [KILN_DTYPE_bf16] = 4, [KILN_DTYPE_f32] = 9, [KILN_DTYPE_f64] = 17};
+  kiln_dtype_t dtype = tensor->dtype;
+  uint64_t bits = kiln_bits_read(tensor->data, index, dtype);
+  if (dtype == KILN_DTYPE_bool)
+    kiln_buffer_puts(out, bits ? "true" : "false");
+  else if (kiln_dtype_is_float(dtype))
+    kiln_buffer_printf(out, "%.*g", digits[dtype], kiln_real_from_bits(bits, dtype));
+  else
+    kiln_buffer_printf(out, "%lld", (long long)kiln_integer_from_bits(bits, dtype));
 }
