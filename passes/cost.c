@@ -15,6 +15,8 @@
  * elements: for a rotary table the bf16 cosine before it is repeated and broadcast over the heads.
  * 4. It is stored when the time saved on this target exceeds one launch and writing and reading the stored
  * bytes.
+ * 5. Reductions, normalizations and contractions are computed once, and what follows them in place with them
+ * (regions.c): that is not weighed here.
  *
  * Symbols count with their typical values. Instruction counts are rounded from the SASS of sm_90.
  */
@@ -86,7 +88,26 @@ typedef struct {
   uint32_t *readers;   /* per value: nodes that read it, and outputs */
   uint32_t *last_reader;
   kiln_value_id_t *narrowest; /* per value; (3) */
+  bool *follows;              /* per value: element-wise work behind a reduction or a contraction, see (5) */
 } costs_t;
+
+/* Is the node done by one kernel only, which computes each element once? */
+static bool is_first_of_region(const grouping_t *g, uint32_t node) {
+  return kiln_op_info(g->graph->nodes[node].op)->op_class >= KILN_CLASS_REDUCTION && !(g->masks[node] & 1);
+}
+
+/* (5) */
+static void find_followers(const grouping_t *g, bool *follows) {
+  for (uint32_t n = 0; n < g->graph->node_count; n++) {
+    const kiln_node_t *node = &g->graph->nodes[n];
+    bool stays = kiln_op_info(node->op)->op_class == KILN_CLASS_ELEMENTWISE || node->op == KILN_OP_reshape ||
+                 node->op == KILN_OP_expand;
+    follows[node->first_result] = is_first_of_region(g, n);
+    for (uint32_t i = 0; stays && i < node->operand_count; i++) {
+      follows[node->first_result] |= node->operands[i] != KILN_NO_VALUE && follows[node->operands[i]];
+    }
+  }
+}
 
 static costs_t start(grouping_t *g) {
   const kiln_graph_t *graph = g->graph;
@@ -97,7 +118,8 @@ static costs_t start(grouping_t *g) {
                    KILN_NEW_ARRAY(g->arena, double, count),
                    KILN_NEW_ARRAY(g->arena, uint32_t, count),
                    KILN_NEW_ARRAY(g->arena, uint32_t, count),
-                   KILN_NEW_ARRAY(g->arena, kiln_value_id_t, count)};
+                   KILN_NEW_ARRAY(g->arena, kiln_value_id_t, count),
+                   KILN_NEW_ARRAY(g->arena, bool, count)};
   for (uint32_t v = 0; v < count; v++) costs.elements[v] = typical_elements(graph, &graph->types[v]);
   for (uint32_t i = 0; i < graph->output_count; i++) {
     costs.readers[graph->outputs[i]]++;
@@ -158,10 +180,10 @@ static void weigh(costs_t *costs, const kiln_node_t *node, kiln_value_id_t resul
   costs->narrowest[result] = find_narrowest(costs, result);
   double instruction_count = instructions(node->op, g->graph->types[result].dtype);
   double repeated = costs->evaluations[result] - costs->elements[result];
-  if (instruction_count == 0 || repeated <= 0) return;
+  if (instruction_count == 0 || repeated <= 0 || costs->follows[result]) return;
   kiln_value_id_t place = costs->narrowest[result];
   costs->saved[place] += repeated * instruction_count;
-  if (!pays(costs, place)) return;
+  if (g->cuts[place] != CUT_NONE || !pays(costs, place)) return;
   g->cuts[place] = CUT_COST;
   settle(costs, result, place);
 }
@@ -180,9 +202,11 @@ static void count_reads(costs_t *costs, uint32_t index) {
 
 void cut_by_cost(grouping_t *g) {
   costs_t costs = start(g);
+  find_followers(g, costs.follows);
   for (uint32_t n = g->graph->node_count; n-- > 0;) {
     const kiln_node_t *node = &g->graph->nodes[n];
     if (!g->live[n] || costs.elements[node->first_result] <= 0) continue;
+    if (is_first_of_region(g, n)) costs.evaluations[node->first_result] = costs.elements[node->first_result];
     for (uint32_t r = 0; r < node->result_count; r++) weigh(&costs, node, node->first_result + r);
     count_reads(&costs, n);
   }

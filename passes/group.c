@@ -54,6 +54,7 @@ typedef struct {
   grouping_t g;
   cone_t cone;
   uint32_t *levels;      /* per value */
+  uint32_t *apart;       /* per value: the number of the only kernels that may store it; 0: any */
   uint32_t *output_uses; /* per value: how often it is returned */
   kiln_map_t *spaces;    /* number of elements as words -> space */
   kiln_map_t *open;      /* (level, window, space) -> bucket + 1 */
@@ -181,8 +182,8 @@ static void find_stores(state_t *s) {
 
 /* --- 3. which stores share a kernel -------------------------------------------------------------------- */
 
-static uint64_t *open_bucket(state_t *s, uint32_t level, uint32_t window, uint32_t space) {
-  uint32_t key[] = {level, window, space};
+static uint64_t *open_bucket(state_t *s, uint32_t level, const stored_t *stored, uint32_t space) {
+  uint32_t key[] = {level, stored->window, space, s->apart[stored->value]};
   bool added;
   return kiln_map_put(s->open, key, sizeof key, &added);
 }
@@ -230,7 +231,7 @@ static void join(state_t *s, bucket_t *bucket, const stored_t *stored) {
 }
 
 static bool try_bucket(state_t *s, uint32_t level, uint32_t space, const stored_t *stored) {
-  uint64_t *entry = open_bucket(s, level, stored->window, space);
+  uint64_t *entry = open_bucket(s, level, stored, space);
   if (!*entry) return false;
   uint64_t number = *entry;
   bucket_t *bucket = &s->buckets[number - 1];
@@ -242,8 +243,8 @@ static bool try_bucket(state_t *s, uint32_t level, uint32_t space, const stored_
   }
   join(s, bucket, stored);
   if (space == SMALL_SPACE || space >= SIBLING_SPACES) {
-    *open_bucket(s, level, stored->window, stored->space) = number;
-    if (++bucket->space_count == MOST_SPACES) *open_bucket(s, level, stored->window, space) = 0;
+    *open_bucket(s, level, stored, stored->space) = number;
+    if (++bucket->space_count == MOST_SPACES) *open_bucket(s, level, stored, space) = 0;
   }
   return true;
 }
@@ -254,12 +255,12 @@ static void new_bucket(state_t *s, const stored_t *stored) {
   join(s, &bucket, stored);
   KILN_PUSH(s->g.arena, s->buckets, s->bucket_count, s->bucket_capacity, bucket);
   if (is_of_region(stored)) {
-    *open_bucket(s, 0, stored->window, REGION_SPACE) = s->bucket_count;
+    *open_bucket(s, 0, stored, REGION_SPACE) = s->bucket_count;
     return;
   }
-  *open_bucket(s, stored->level, stored->window, stored->space) = s->bucket_count;
-  *open_bucket(s, stored->level, stored->window, stored->base_space) = s->bucket_count;
-  if (stored->is_small) *open_bucket(s, stored->level, stored->window, SMALL_SPACE) = s->bucket_count;
+  *open_bucket(s, stored->level, stored, stored->space) = s->bucket_count;
+  *open_bucket(s, stored->level, stored, stored->base_space) = s->bucket_count;
+  if (stored->is_small) *open_bucket(s, stored->level, stored, SMALL_SPACE) = s->bucket_count;
 }
 
 static bool try_levels(state_t *s, uint32_t space, const stored_t *stored) {
@@ -273,7 +274,7 @@ static bool try_levels(state_t *s, uint32_t space, const stored_t *stored) {
 /* All results of a region are stored by one kernel, but for later parts of a value that is returned very
  * often. */
 static void place_in_region(state_t *s, const stored_t *stored) {
-  uint64_t number = *open_bucket(s, 0, stored->window, REGION_SPACE);
+  uint64_t number = *open_bucket(s, 0, stored, REGION_SPACE);
   if (!number || stored->first_use) {
     new_bucket(s, stored);
     return;
@@ -304,7 +305,7 @@ static void place(state_t *s, const stored_t *stored) {
   uint32_t siblings = sibling_space(s, stored);
   if (siblings != SMALL_SPACE && try_bucket(s, stored->level, siblings, stored)) return;
   new_bucket(s, stored);
-  if (siblings != SMALL_SPACE) *open_bucket(s, stored->level, stored->window, siblings) = s->bucket_count;
+  if (siblings != SMALL_SPACE) *open_bucket(s, stored->level, stored, siblings) = s->bucket_count;
 }
 
 /* Cut values first, which cannot move; then outputs, those with the least room to move first. */
@@ -382,6 +383,7 @@ static const char *reason_of(const state_t *s, const bucket_t *bucket) {
     break;
   }
   if (bucket->full) return bucket->full;
+  if (s->apart[bucket->items[0].value]) return s->g.reasons[bucket->items[0].value];
   return s->bucket_count > 1 ? "no neighbour has its iteration space" : "";
 }
 
@@ -446,8 +448,16 @@ static kiln_grouping_t *make_groups(state_t *s) {
   return out;
 }
 
+static void apply_cut(state_t *s, const kiln_cut_t *late) {
+  s->g.reasons[late->value] = late->why;
+  if (late->apart)
+    s->apart[late->value] = late->apart;
+  else
+    s->g.cuts[late->value] = CUT_LATE;
+}
+
 kiln_status_t kiln_group(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_families_t *families,
-                         const kiln_target_t *target, const kiln_options_t *options,
+                         const kiln_target_t *target, const kiln_options_t *options, const kiln_cuts_t *cuts,
                          const kiln_grouping_t **out_grouping) {
   state_t s = {.g = {.arena = arena,
                      .graph = graph,
@@ -457,13 +467,16 @@ kiln_status_t kiln_group(kiln_arena_t *arena, const kiln_graph_t *graph, const k
                      .cuts = KILN_NEW_ARRAY(arena, uint8_t, graph->value_count),
                      .live = KILN_NEW_ARRAY(arena, bool, graph->node_count),
                      .masks = KILN_NEW_ARRAY(arena, uint64_t, graph->node_count),
-                     .windows = KILN_NEW_ARRAY(arena, uint32_t, graph->node_count)},
+                     .windows = KILN_NEW_ARRAY(arena, uint32_t, graph->node_count),
+                     .reasons = KILN_NEW_ARRAY(arena, const char *, graph->value_count)},
+               .apart = KILN_NEW_ARRAY(arena, uint32_t, graph->value_count),
                .levels = KILN_NEW_ARRAY(arena, uint32_t, graph->value_count),
                .output_uses = KILN_NEW_ARRAY(arena, uint32_t, graph->value_count),
                .spaces = kiln_map_create(arena),
                .open = kiln_map_create(arena)};
   find_live(&s.g);
   KILN_TRY(find_families(&s.g));
+  for (size_t i = 0; cuts && i < cuts->count; i++) apply_cut(&s, &cuts->items[i]);
   if (options->unfused) {
     cut_everything(&s.g);
   } else {

@@ -48,7 +48,7 @@ typedef struct {
   bool *live;           /* per node: some output needs it */
   uint64_t *masks;      /* per node: bit f is set when family f accepts it */
   uint32_t *windows;    /* per node */
-  const char **reasons; /* per value: why it was cut, where there is more to say; may be NULL */
+  const char **reasons; /* per value: the caller's, for CUT_LATE and what is kept apart */
 } grouping_t;
 
 /* Does a node of this window read the value from memory? */

@@ -57,10 +57,28 @@ kiln_status_t kiln_passes_run(kiln_arena_t *arena, const kiln_graph_t *graph, co
                               const kiln_pass_run_t *run, const kiln_graph_t **out_graph,
                               kiln_pass_report_t *out_report);
 
-/* Groups the nodes of an optimized graph into launches and plans the buffers. UNSUPPORTED naming the op
- * (details op, node) when no family accepts a node. */
+/* What a kernel that turned out to be unfit (too large, spilled registers, slow to compile) asks of grouping.
+ */
+typedef struct {
+  kiln_value_id_t value;
+  uint32_t apart;  /* 0: the value is stored, and read from memory by all that follows; else: a kernel stores
+                      only  values of one number */
+  const char *why; /* for explain */
+} kiln_cut_t;
+
+typedef struct {
+  kiln_cut_t *items;
+  size_t count, capacity;
+} kiln_cuts_t;
+
+/* Groups the nodes of an optimized graph into launches and plans the buffers. cuts may be NULL. UNSUPPORTED
+ * naming the op (details op, node) when no family accepts a node. */
 kiln_status_t kiln_group(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_families_t *families,
-                         const kiln_target_t *target, const kiln_options_t *options,
+                         const kiln_target_t *target, const kiln_options_t *options, const kiln_cuts_t *cuts,
                          const kiln_grouping_t **out_grouping);
+/* Adds the cuts that divide a group in two: its stores, or one store's nodes in the middle. False when it is
+ * one node already. */
+bool kiln_cut_group(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_group_t *group,
+                    const char *why, kiln_cuts_t *cuts);
 
 #endif

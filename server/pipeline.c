@@ -64,7 +64,18 @@ kiln_symbol_class_t kiln_pipeline_symbol_class(const kiln_extents_t *extents, ui
   return out;
 }
 
+/* Each divides every unfit group in two; see passes/late_cuts.c. */
+enum { MOST_ROUNDS = 32 };
+
 /* --- from graph to kernels ----------------------------------------------------------------------------- */
+
+static kiln_status_t group(kiln_arena_t *arena, const kiln_target_t *target, const kiln_options_t *options,
+                           kiln_pipeline_t *out) {
+  kiln_families_t families = kiln_codegen_families();
+  kiln_status_t status =
+      kiln_group(arena, out->optimized, &families, target, options, &out->cuts, &out->grouping);
+  return kiln_error_note(status, "grouping graph '%s'", out->optimized->name);
+}
 
 kiln_status_t kiln_pipeline_optimize(kiln_arena_t *arena, const kiln_graph_t *graph,
                                      const kiln_target_t *target, const kiln_options_t *options,
@@ -76,9 +87,42 @@ kiln_status_t kiln_pipeline_optimize(kiln_arena_t *arena, const kiln_graph_t *gr
   out->hash = kiln_graph_hash(arena, out->input);
   status = kiln_passes_run(arena, out->input, options, run, &out->optimized, &out->passes);
   if (status) return kiln_error_note(status, "optimizing graph '%s'", graph->name);
-  kiln_families_t families = kiln_codegen_families();
-  status = kiln_group(arena, out->optimized, &families, target, options, &out->grouping);
-  return kiln_error_note(status, "grouping graph '%s'", graph->name);
+  return group(arena, target, options, out);
+}
+
+/* Kernels of all groups. Those that codegen refuses are cut in two, and *out_again is set: the graph must be
+ * grouped once more. */
+static kiln_status_t generate_once(kiln_arena_t *arena, const kiln_codegen_context_t *context,
+                                   kiln_pipeline_t *out, bool *out_again) {
+  uint32_t count = out->grouping->group_count;
+  kiln_kernel_source_t *kernels = KILN_NEW_ARRAY(arena, kiln_kernel_source_t, count);
+  for (uint32_t i = 0; i < count; i++) {
+    kiln_status_t status = kiln_codegen_group(arena, out->optimized, out->grouping, i, context, &kernels[i]);
+    if (!status) continue;
+    const char *why = kiln_arena_strdup(arena, kiln_status_message(status));
+    bool is_refused =
+        kiln_status_code(status) == KILN_TOO_LARGE || kiln_status_code(status) == KILN_UNSUPPORTED;
+    if (!is_refused || !kiln_cut_group(arena, out->optimized, &out->grouping->groups[i], why, &out->cuts))
+      return kiln_error_note(status, "generating kernel %u of graph '%s'", i, out->optimized->name);
+    kiln_status_free(status);
+    *out_again = true;
+  }
+  out->kernels = kernels;
+  return NULL;
+}
+
+static kiln_status_t generate(kiln_arena_t *arena, const kiln_target_t *target, const kiln_options_t *options,
+                              const kiln_symbol_class_t *symbol_class, kiln_pipeline_t *out) {
+  kiln_codegen_context_t context = {target, options, symbol_class, &out->guards};
+  for (int round = 0; round < MOST_ROUNDS; round++) {
+    bool again = false;
+    out->guards = (kiln_guards_t){0};
+    KILN_TRY(generate_once(arena, &context, out, &again));
+    if (!again) return NULL;
+    KILN_TRY(group(arena, target, options, out));
+  }
+  return kiln_error(KILN_TOO_LARGE, "graph '%s' cannot be cut into kernels that can be generated",
+                    out->optimized->name);
 }
 
 kiln_status_t kiln_pipeline_generate(kiln_arena_t *arena, const kiln_graph_t *graph,
@@ -86,15 +130,17 @@ kiln_status_t kiln_pipeline_generate(kiln_arena_t *arena, const kiln_graph_t *gr
                                      const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run,
                                      kiln_pipeline_t *out) {
   KILN_TRY(kiln_pipeline_optimize(arena, graph, target, options, run, out));
-  kiln_codegen_context_t context = {target, options, symbol_class, &out->guards};
-  uint32_t count = out->grouping->group_count;
-  kiln_kernel_source_t *kernels = KILN_NEW_ARRAY(arena, kiln_kernel_source_t, count);
-  for (uint32_t i = 0; i < count; i++) {
-    kiln_status_t status = kiln_codegen_group(arena, out->optimized, out->grouping, i, &context, &kernels[i]);
-    if (status) return kiln_error_note(status, "generating kernel %u of graph '%s'", i, graph->name);
-  }
-  out->kernels = kernels;
-  return NULL;
+  return generate(arena, target, options, symbol_class, out);
+}
+
+kiln_status_t kiln_pipeline_divide(kiln_arena_t *arena, const kiln_target_t *target,
+                                   const kiln_options_t *options, const kiln_symbol_class_t *symbol_class,
+                                   uint32_t group_index, const char *why, kiln_pipeline_t *pipeline) {
+  const kiln_group_t *unfit = &pipeline->grouping->groups[group_index];
+  if (!kiln_cut_group(arena, pipeline->optimized, unfit, why, &pipeline->cuts))
+    return kiln_error(KILN_UNSUPPORTED, "kernel %u is one node and cannot be divided: %s", group_index, why);
+  KILN_TRY(group(arena, target, options, pipeline));
+  return generate(arena, target, options, symbol_class, pipeline);
 }
 
 /* --- the plan ------------------------------------------------------------------------------------------ */

@@ -16,6 +16,7 @@ typedef struct {
   const kiln_graph_t *optimized;
   kiln_digest_t hash; /* of the canonical input graph */
   kiln_pass_report_t passes;
+  kiln_cuts_t cuts; /* of kernels that turned out to be unfit */
   const kiln_grouping_t *grouping;
   const kiln_kernel_source_t *kernels; /* one per launch */
   kiln_guards_t guards;
@@ -46,6 +47,12 @@ kiln_status_t kiln_pipeline_generate(kiln_arena_t *arena, const kiln_graph_t *gr
                                      const kiln_target_t *target, const kiln_options_t *options,
                                      const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run,
                                      kiln_pipeline_t *out);
+/* Once more, with launch `group` of the plan divided in two: for a kernel that compiles too slowly or spills
+ * registers. `why` is what explain says, and lives as long as the arena. UNSUPPORTED when it is one node
+ * already; the pipeline is then as it was. */
+kiln_status_t kiln_pipeline_divide(kiln_arena_t *arena, const kiln_target_t *target,
+                                   const kiln_options_t *options, const kiln_symbol_class_t *symbol_class,
+                                   uint32_t group, const char *why, kiln_pipeline_t *pipeline);
 /* The plan, given each launch's kernel key. */
 const kiln_plan_t *kiln_pipeline_plan(kiln_arena_t *arena, const kiln_pipeline_t *pipeline,
                                       const kiln_digest_t *kernel_keys);

@@ -28,6 +28,7 @@ typedef struct {
   const kiln_grouping_t *grouping;
   kiln_pass_report_t report;
   uint32_t max_nodes, max_buffers;
+  kiln_cuts_t cuts;
   uint64_t seed; /* of a random graph */
 } fixture_t;
 
@@ -46,7 +47,7 @@ static kiln_status_t optimize_and_group(fixture_t *f, const kiln_graph_t *graph,
   kiln_pass_run_t run = {.list = options.unfused ? "" : NULL};
   kiln_status_t status = kiln_passes_run(&f->arena, graph, &options, &run, &f->graph, &f->report);
   if (status) return status;
-  return kiln_group(&f->arena, f->graph, &families, &target, &options, &f->grouping);
+  return kiln_group(&f->arena, f->graph, &families, &target, &options, &f->cuts, &f->grouping);
 }
 
 static void group_text(fixture_t *f, const char *text) {

@@ -117,6 +117,35 @@ static void plan_holds_boundary_tensors_slots_and_launches(void **state) {
   assert_int_equal(bytes, 10 * 64 * 2); /* the table: bf16, one half */
 }
 
+static void a_kernel_found_unfit_later_is_divided_until_it_is_one_node(void **state) {
+  kiln_arena_t *arena = *state;
+  kiln_target_t target = h200();
+  kiln_options_t options = {0};
+  kiln_pipeline_t pipeline;
+  assert_null(kiln_pipeline_generate(
+      arena,
+      kiln_test_graph(arena, "graph g(%x: f32[100]) { %a = neg(%x) %b = abs(%a) %c = sqrt(%b) %d = floor(%c)"
+                             " %y = abs(%x) return %d, %y }"),
+      &target, &options, &any_symbols, NULL, &pipeline));
+  assert_int_equal(pipeline.grouping->group_count, 1);
+  const uint32_t launches[] = {2, 3}; /* the two results apart, then the longer one in halves */
+  for (size_t i = 0; i < 2; i++) {
+    assert_null(kiln_pipeline_divide(arena, &target, &options, &any_symbols, 0, "it spills", &pipeline));
+    assert_int_equal(pipeline.grouping->group_count, launches[i]);
+    for (uint32_t k = 0; k < launches[i]; k++) assert_non_null(pipeline.kernels[k].source);
+  }
+  uint32_t single = UINT32_MAX, explained = 0;
+  for (uint32_t k = 0; k < pipeline.grouping->group_count; k++) {
+    if (pipeline.grouping->groups[k].node_count == 1) single = k;
+    explained += strstr(pipeline.grouping->groups[k].reason, "it spills") != NULL;
+  }
+  assert_true(explained >= 1);
+  kiln_status_t status =
+      kiln_pipeline_divide(arena, &target, &options, &any_symbols, single, "it spills", &pipeline);
+  assert_int_equal(kiln_status_code(status), KILN_UNSUPPORTED);
+  kiln_status_free(status);
+}
+
 static void errors_say_what_was_being_done(void **state) {
   kiln_arena_t *arena = *state;
   kiln_target_t target = h200();
@@ -204,6 +233,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(plan_carries_large_constants_once_and_numbers_them_itself),
       TEST(plan_holds_boundary_tensors_slots_and_launches),
+      TEST(a_kernel_found_unfit_later_is_divided_until_it_is_one_node),
       TEST(errors_say_what_was_being_done),
       TEST(a_symbol_is_known_by_its_divisor_and_by_tensors_past_32_bits),
       TEST(plan_key_depends_on_everything_but_names_and_order),

@@ -1,0 +1,62 @@
+/* passes/late_cuts.c: how to divide a group whose kernel turned out to be unfit.
+ *
+ * Called by server/pipeline.c when code generation or a compile refuses a kernel; the graph is then grouped
+ * once more with these cuts. A group of several stores falls into two of half as many. One store is computed
+ * from a value in the middle, which another kernel stores. So a group of n stores and m nodes takes at most
+ * log2(n) + log2(m) rounds.
+ */
+#include "passes/passes.h"
+
+static void add_cut(kiln_arena_t *arena, kiln_cuts_t *cuts, kiln_value_id_t value, uint32_t apart,
+                    const char *why) {
+  kiln_cut_t one = {value, apart, why};
+  KILN_PUSH(arena, cuts->items, cuts->count, cuts->capacity, one);
+}
+
+static bool is_stored(const kiln_group_t *group, kiln_value_id_t value) {
+  for (uint32_t i = 0; i < group->store_count; i++) {
+    if (group->stores[i].value == value) return true;
+  }
+  return false;
+}
+
+static uint32_t distinct_stores(const kiln_group_t *group) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < group->store_count; i++) {
+    count += !i || group->stores[i].value != group->stores[i - 1].value; /* equal ones are neighbours */
+  }
+  return count;
+}
+
+/* The node nearest to the middle whose result could be stored; node_count when there is none. */
+static uint32_t middle(const kiln_graph_t *graph, const kiln_group_t *group) {
+  uint32_t half = group->node_count / 2;
+  for (uint32_t step = 0; step < 2 * group->node_count; step++) {
+    uint32_t i = step & 1 ? half - (step + 1) / 2 : half + step / 2; /* below zero is past the end */
+    if (i >= group->node_count) continue;
+    const kiln_node_t *node = &graph->nodes[group->nodes[i]];
+    bool is_computed = kiln_op_info(node->op)->op_class != KILN_CLASS_CREATION;
+    bool is_empty = kiln_type_is_empty(&graph->types[node->first_result]);
+    if (is_computed && !is_empty && !is_stored(group, node->first_result)) return i;
+  }
+  return group->node_count;
+}
+
+bool kiln_cut_group(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_group_t *group,
+                    const char *why, kiln_cuts_t *cuts) {
+  bool is_region = false;
+  for (uint32_t i = 0; i < group->node_count; i++) {
+    is_region |= kiln_op_info(graph->nodes[group->nodes[i]].op)->op_class >= KILN_CLASS_REDUCTION;
+  }
+  uint32_t stores = is_region ? 1 : distinct_stores(group);
+  if (stores > 1) {
+    uint32_t number = (uint32_t)cuts->count + 1;
+    for (uint32_t i = group->store_count / 2; i < group->store_count; i++)
+      add_cut(arena, cuts, group->stores[i].value, number, why);
+    return true;
+  }
+  uint32_t at = middle(graph, group);
+  if (at == group->node_count) return false;
+  add_cut(arena, cuts, graph->nodes[group->nodes[at]].first_result, 0, why);
+  return true;
+}
