@@ -89,6 +89,14 @@ const emu_inst_t *emu_exec_call(emu_warp_t *w, const emu_inst_t *i) {
   return emu_jump(w, w->group & ~lanes, next);
 }
 
+/* arg: the pointer, which is to no function. */
+const emu_inst_t *emu_exec_lost_call(emu_warp_t *w, const emu_inst_t *i) {
+  uint32_t lane = (uint32_t)__builtin_ctz(w->mask);
+  return emu_fault(w, i, lane, CUDA_ERROR_INVALID_PC,
+                   "a call through a pointer to no function that fits: 0x%llx",
+                   (unsigned long long)emu_u64(w, i->arg[0])[lane]);
+}
+
 const emu_inst_t *emu_exec_return(emu_warp_t *w, const emu_inst_t *i) {
   uint32_t lanes = guarded_lanes(w, i), next = (uint32_t)(i + 1 - w->block->launch->kernel->code);
   const uint32_t *return_pc = emu_u32(w, i->arg[0]);

@@ -68,8 +68,29 @@ static bool print_argument(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, ch
   return true;
 }
 
-/* Splits the format into text and conversions; widths and precisions given by arguments ('*') are not
- * supported. */
+/* Moves a conversion's flags, width and precision from *format to `spec`; '*' takes a number from the
+ * arguments, and a negative precision counts as none. False when they do not fit. */
+static bool read_flags(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, const char **format,
+                       uint64_t *address, char *spec, size_t capacity) {
+  size_t length = strlen(spec);
+  for (; **format && strchr("-+ #0123456789.*", **format); ++*format) {
+    int number = 0;
+    if (length + 16 > capacity) return false;
+    if (**format != '*') {
+      spec[length++] = **format;
+      continue;
+    }
+    if (!read_argument(w, i, lane, address, 4, &number)) return false;
+    if (number < 0 && spec[length - 1] == '.')
+      length--;
+    else
+      length += (size_t)snprintf(spec + length, capacity - length, "%d", number);
+  }
+  spec[length] = 0;
+  return true;
+}
+
+/* Splits the format into text and conversions. */
 static bool print_format(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, const char *format,
                          uint64_t address, kiln_buffer_t *out) {
   while (*format) {
@@ -82,17 +103,16 @@ static bool print_format(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, cons
       format += 2;
       continue;
     }
-    char spec[40] = "%";
-    size_t length = 1, flags = strspn(format + 1, "-+ #0123456789.");
-    if (flags > 24) return false;
-    memcpy(spec + 1, format + 1, flags);
-    length += flags;
-    format += 1 + flags;
-    size_t modifiers = strspn(format, "hljzt");
+    char spec[64] = "%";
+    format++;
+    if (!read_flags(w, i, lane, &format, &address, spec, sizeof spec - 8)) return false;
+    size_t modifiers = strspn(format, "hljzt"), length = strlen(spec);
     bool is_long = modifiers && *format != 'h';
+    for (size_t n = 0; n < modifiers && n < 2 && !is_long; n++) spec[length++] = 'h';
     format += modifiers;
     if (!*format || !strchr("diouxXcsaAeEfFgGp", *format)) return false;
-    spec[length] = *format++;
+    spec[length++] = *format++;
+    spec[length] = 0;
     if (!print_argument(w, i, lane, spec, is_long, &address, out)) return false;
   }
   return true;

@@ -48,6 +48,8 @@ typedef enum {
 #define EMU_SHARED_WINDOW (1ull << 48)
 #define EMU_LOCAL_WINDOW (1ull << 49)
 #define EMU_WINDOW_BYTES (1ull << 32)
+/* Where the addresses of functions lie: nothing can be loaded from them. */
+#define EMU_FUNCTION_WINDOW (1ull << 50)
 
 typedef enum { EMU_ROUND_NEAREST, EMU_ROUND_ZERO, EMU_ROUND_DOWN, EMU_ROUND_UP } emu_rounding_t;
 

@@ -19,6 +19,7 @@ const emu_inst_t *emu_exec_branch_index(emu_warp_t *w,
                                         const emu_inst_t *i); /* brx.idx; arg 0: index; args: targets */
 const emu_inst_t *emu_exec_exit(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_call(emu_warp_t *w, const emu_inst_t *i); /* arg 0: the callee's return counter */
+const emu_inst_t *emu_exec_lost_call(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_return(emu_warp_t *w,
                                   const emu_inst_t *i); /* arg 0: the callee's return counter */
 const emu_inst_t *emu_exec_trap(emu_warp_t *w, const emu_inst_t *i);

@@ -56,6 +56,7 @@ struct emu_symbol {
 typedef struct {
   const char *name;
   bool is_entry;
+  bool addressed; /* of the first declaration: its address is taken, so that a call through a pointer may reach it */
   size_t parameters; /* token after the name: "(" or, without parameters, the body or ";" */
   size_t results;    /* token "(" of a function's results, 0 without */
   size_t body;       /* token "{"; 0 for a declaration */
@@ -87,6 +88,7 @@ typedef struct {
   size_t shared_count, shared_capacity;
   emu_function_t *functions;
   size_t function_count, function_capacity;
+  kiln_map_t *function_index; /* by name: the first declaration */
   emu_kernel_t *kernels;
   size_t kernel_count;
 } emu_module_t;
@@ -119,6 +121,9 @@ typedef struct {
   bool unsized; /* "[]" */
 } emu_declaration_t;
 emu_declaration_t emu_ptx_declaration(emu_module_t *m);
+
+/* The address of a function, which calls through pointers compare with; 0 when there is none of that name. */
+uint64_t emu_ptx_function_address(const emu_module_t *m, const char *name, size_t length);
 
 /* Decodes one entry. */
 void emu_ptx_kernel(emu_module_t *m, const emu_function_t *entry, emu_kernel_t *out_kernel);

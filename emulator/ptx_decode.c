@@ -106,8 +106,11 @@ uint32_t emu_source(emu_builder_t *b, const emu_statement_t *s, const emu_operan
     if (width == 0 || operand->bits >= EMU_SPECIAL_COUNT) break;
     uint32_t special = emu_special(b, (uint32_t)operand->bits);
     return width == 4 ? special : convert_width(b, s, special, 8);
-  case EMU_OPERAND_NAME:
+  case EMU_OPERAND_NAME: {
+    uint64_t address = emu_ptx_function_address(b->m, operand->text, strlen(operand->text));
+    if (address && width) return emu_constant(b, address, width);
     emu_ptx_fail(b->m, s->line, "unknown name '%s'", operand->text);
+  }
   default:
     break;
   }
@@ -424,8 +427,7 @@ static void add_fixup(emu_builder_t *b, const emu_statement_t *s, const char *na
   KILN_PUSH(&b->m->arena, b->fixups, b->fixup_count, b->fixup_capacity, fixup);
 }
 
-/* Control transfers test their guard themselves and end their basic block. */
-static void put_control(emu_builder_t *b, const emu_statement_t *s, emu_inst_t inst) {
+void emu_put_control(emu_builder_t *b, const emu_statement_t *s, emu_inst_t inst) {
   inst.class = EMU_CLASS_CONTROL;
   inst.line = s->line;
   inst.guarded = s->guarded;
@@ -438,7 +440,7 @@ static void decode_bra(emu_builder_t *b, emu_statement_t *s) {
   emu_operands(b, s, 1, 1);
   emu_take(s, "uni");
   if (s->part_count != 1 || s->operands[0].kind != EMU_OPERAND_NAME) emu_unknown(b, s);
-  put_control(b, s, (emu_inst_t){.fn = emu_exec_branch});
+  emu_put_control(b, s, (emu_inst_t){.fn = emu_exec_branch});
   add_fixup(b, s, s->operands[0].text, EMU_UNKNOWN);
 }
 
@@ -451,17 +453,17 @@ static void decode_brx(emu_builder_t *b, emu_statement_t *s) {
   if (!found) emu_ptx_fail(b->m, s->line, "no list of branch targets '%s'", name);
   const emu_operand_t *list = (const emu_operand_t *)(uintptr_t)*found;
   uint32_t *targets = KILN_NEW_ARRAY(&b->m->arena, uint32_t, list->element_count);
-  put_control(b, s,
-              (emu_inst_t){.fn = emu_exec_branch_index,
-                           .arg = {emu_source(b, s, &s->operands[0], 4)},
-                           .args = targets,
-                           .arg_count = list->element_count});
+  emu_put_control(b, s,
+                  (emu_inst_t){.fn = emu_exec_branch_index,
+                               .arg = {emu_source(b, s, &s->operands[0], 4)},
+                               .args = targets,
+                               .arg_count = list->element_count});
   for (uint32_t n = 0; n < list->element_count; n++) add_fixup(b, s, list->elements[n].text, n);
 }
 
 static void decode_exit(emu_builder_t *b, emu_statement_t *s) {
   emu_operands(b, s, 0, 0);
-  put_control(b, s, (emu_inst_t){.fn = emu_exec_exit});
+  emu_put_control(b, s, (emu_inst_t){.fn = emu_exec_exit});
 }
 
 static void decode_ret(emu_builder_t *b, emu_statement_t *s) {
@@ -470,48 +472,7 @@ static void decode_ret(emu_builder_t *b, emu_statement_t *s) {
     return;
   }
   emu_operands(b, s, 0, 0);
-  put_control(b, s, (emu_inst_t){.fn = emu_exec_return, .arg = {b->current->return_counter}});
-}
-
-static void put_copy(emu_builder_t *b, const emu_statement_t *s, uint32_t to, uint32_t from, uint32_t bytes) {
-  emu_put(b, s, (emu_inst_t){.fn = emu_exec_copy_local, .offset = to, .target = from, .arg = {bytes}});
-}
-
-static uint32_t call_variable(emu_builder_t *b, const emu_statement_t *s, const emu_operand_t *operand) {
-  if (operand->kind != EMU_OPERAND_ADDRESS || operand->space != EMU_SPACE_LOCAL)
-    emu_ptx_fail(b->m, s->line, "an argument of a call is no .param variable");
-  return (uint32_t)operand->bits;
-}
-
-/* call (results), function, (arguments): the arguments are copied to the function's own parameters, its
- * results back. */
-static void decode_call(emu_builder_t *b, emu_statement_t *s) {
-  emu_take(s, "uni");
-  uint32_t at = 0;
-  const emu_operand_t *results = NULL, *arguments = NULL;
-  if (s->part_count != 1) emu_unknown(b, s);
-  if (at < s->operand_count && s->operands[at].kind == EMU_OPERAND_LIST) results = &s->operands[at++];
-  if (at == s->operand_count || s->operands[at].kind != EMU_OPERAND_NAME)
-    emu_ptx_fail(b->m, s->line, "a call through a pointer; the emulator runs direct calls only");
-  const char *name = s->operands[at++].text;
-  if (at < s->operand_count && s->operands[at].kind == EMU_OPERAND_LIST) arguments = &s->operands[at++];
-  if (at != s->operand_count) emu_unknown(b, s);
-  if (emu_decode_builtin_call(b, s, name, results, arguments)) return;
-  emu_instance_t *callee = emu_instance(b, name, s->line);
-  uint32_t result_count = results ? results->element_count : 0,
-           count = arguments ? arguments->element_count : 0;
-  if (result_count != callee->result_count || count != callee->parameter_count)
-    emu_ptx_fail(b->m, s->line, "'%s' is called with %u arguments for %u results", name, count, result_count);
-  const uint32_t *formals = callee->parameters + result_count,
-                 *bytes = callee->parameter_bytes + result_count;
-  for (uint32_t n = 0; n < count; n++)
-    put_copy(b, s, formals[n], call_variable(b, s, &arguments->elements[n]), bytes[n]);
-  put_control(b, s, (emu_inst_t){.fn = emu_exec_call, .arg = {callee->return_counter}});
-  emu_fixup_t call = {(uint32_t)b->code_count - 1, EMU_UNKNOWN, name, s->line};
-  KILN_PUSH(&b->m->arena, b->calls, b->call_count, b->call_capacity, call);
-  for (uint32_t n = 0; n < result_count; n++)
-    put_copy(b, s, call_variable(b, s, &results->elements[n]), callee->parameters[n],
-             callee->parameter_bytes[n]);
+  emu_put_control(b, s, (emu_inst_t){.fn = emu_exec_return, .arg = {b->current->return_counter}});
 }
 
 static void decode_trap(emu_builder_t *b, emu_statement_t *s) {
@@ -535,7 +496,6 @@ static const emu_decoder_row_t decoders[] = {{"mov", decode_mov},
                                              {"brx", decode_brx},
                                              {"exit", decode_exit},
                                              {"ret", decode_ret},
-                                             {"call", decode_call},
                                              {"trap", decode_trap},
                                              {"brkpt", decode_trap},
                                              {"membar", decode_nothing},
@@ -557,6 +517,7 @@ static emu_decoder_t find_decoder(const emu_decoder_row_t *row, const char *name
 
 void emu_decode(emu_builder_t *b, emu_statement_t *s) {
   emu_decoder_t decode = find_decoder(decoders, s->parts[0]);
+  if (!decode) decode = find_decoder(emu_call_decoders, s->parts[0]);
   if (!decode) decode = find_decoder(emu_compare_decoders, s->parts[0]);
   if (!decode) decode = find_decoder(emu_memory_decoders, s->parts[0]);
   if (!decode) decode = find_decoder(emu_tensor_decoders, s->parts[0]);

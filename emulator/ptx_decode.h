@@ -16,6 +16,7 @@ typedef struct {
   emu_decoder_t decode;
 } emu_decoder_row_t;
 
+extern const emu_decoder_row_t emu_call_decoders[];
 extern const emu_decoder_row_t emu_compare_decoders[];
 extern const emu_decoder_row_t emu_memory_decoders[];
 extern const emu_decoder_row_t emu_tensor_decoders[];
@@ -61,6 +62,8 @@ void emu_decode_lanes(emu_builder_t *b, emu_statement_t *s);
 
 /* Appends `inst` with the statement's line and guard. */
 emu_inst_t *emu_put(emu_builder_t *b, const emu_statement_t *s, emu_inst_t inst);
+/* Appends a control transfer: it tests its guard itself and ends its basic block. */
+void emu_put_control(emu_builder_t *b, const emu_statement_t *s, emu_inst_t inst);
 /* Takes the state space away; EMU_SPACE_GENERIC when there is none. Constant memory is global memory here. */
 emu_space_t emu_take_space(emu_builder_t *b, emu_statement_t *s);
 /* Takes what changes when others see data, not what it is, away. */

@@ -147,11 +147,48 @@ static void put_scalar(unsigned char *image, const emu_declaration_t *d, uint64_
   *position += bytes;
 }
 
-/* The address of a variable of this module, which may stand in an initializer. */
-static uint64_t variable_address(emu_module_t *m, const emu_token_t *name) {
+/* The first declaration of the function, NULL when there is none. */
+static emu_function_t *find_function(const emu_module_t *m, const char *name, size_t length) {
+  uint64_t *index = kiln_map_find(m->function_index, name, length);
+  return index ? &m->functions[*index] : NULL;
+}
+
+uint64_t emu_ptx_function_address(const emu_module_t *m, const char *name, size_t length) {
+  const emu_function_t *function = find_function(m, name, length);
+  return function ? EMU_FUNCTION_WINDOW + 16 * (uint64_t)(function - m->functions) : 0;
+}
+
+static void mark_addressed(emu_module_t *m, const emu_token_t *name) {
+  emu_function_t *function = find_function(m, name->text, name->length);
+  if (function) function->addressed = true;
+}
+
+static void index_functions(emu_module_t *m) {
+  m->function_index = kiln_map_create(&m->arena);
+  for (size_t n = 0; n < m->function_count; n++) {
+    bool added;
+    uint64_t *index =
+        kiln_map_put(m->function_index, m->functions[n].name, strlen(m->functions[n].name), &added);
+    if (added) *index = n;
+  }
+}
+
+/* "mov.u64 d, function;" anywhere in the text. Calls through pointers may come before it. */
+static void find_addressed(emu_module_t *m) {
+  const emu_token_t *t = m->tokens.tokens;
+  for (size_t n = 0; t[n].kind != EMU_TOKEN_END && t[n + 1].kind != EMU_TOKEN_END; n++)
+    if (n >= 3 && emu_token_is(&t[n - 3], "mov") && emu_token_is(&t[n], ",")) mark_addressed(m, &t[n + 1]);
+}
+
+/* The address of a variable or function of this module, which may stand in an initializer. */
+static uint64_t initial_address(emu_module_t *m, const emu_token_t *name) {
   for (size_t n = 0; n < m->variable_count; n++)
     if (emu_token_is(name, m->variables[n].name)) return m->variables[n].address;
-  emu_ptx_fail(m, name->line, "'%.*s' in an initializer is no variable", (int)name->length, name->text);
+  uint64_t function = emu_ptx_function_address(m, name->text, name->length);
+  mark_addressed(m, name);
+  if (function) return function;
+  emu_ptx_fail(m, name->line, "'%.*s' in an initializer is no variable or function", (int)name->length,
+               name->text);
 }
 
 static uint64_t initializer_element(emu_module_t *m, const emu_declaration_t *d) {
@@ -164,7 +201,7 @@ static uint64_t initializer_element(emu_module_t *m, const emu_declaration_t *d)
       token = emu_ptx_next(m);
       emu_ptx_expect(m, ")");
     }
-    uint64_t address = variable_address(m, token);
+    uint64_t address = initial_address(m, token);
     return emu_ptx_accept(m, "+") ? address + emu_ptx_integer(m) : address;
   }
   bool negative = emu_ptx_accept(m, "-");
@@ -338,6 +375,8 @@ static void read_module(emu_module_t *m) {
     emu_ptx_fail(m, emu_ptx_peek(m)->line, "PTX begins with .version");
   while (emu_ptx_peek(m)->kind != EMU_TOKEN_END) read_directive(m, &pending);
   if (!m->target) emu_ptx_fail(m, 1, "there is no .target");
+  index_functions(m);
+  find_addressed(m);
   place_variables(m, &pending);
   m->kernels = KILN_NEW_ARRAY(&m->arena, emu_kernel_t, m->function_count + 1);
   for (size_t n = 0; n < m->function_count; n++)
