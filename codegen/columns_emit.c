@@ -4,28 +4,40 @@
  *   results, a tree over the DEPTH threads that share them, through shared memory } -> stores
  *
  * The lanes of a thread are neighbouring results, neighbouring threads have neighbouring vectors of them: 8
- * threads read 128 bytes of a row, DEPTH rows at a time. How deep a block is follows from the number of
- * elements alone, so the order of a sum does as well. Called by rows.c.
+ * threads read 128 bytes of a row, DEPTH rows at a time. Where rows have odd places, a thread has one result
+ * and up to 128 stand side by side, so that little is read twice at the ends. The order of a sum follows from
+ * the shape alone. Called by rows.c.
  */
 #include "codegen/reduce_emit.h"
 #include "codegen/rows.h"
 
-enum { WIDTH = 8 /* threads side by side, as share() has it */, MOST_DEPTH = 64, ELEMENTS_PER_THREAD = 8 };
+enum {
+  VECTORS = 8,     /* of one row, side by side in a block */
+  SINGLES = 128,   /* the same where each is one element */
+  LEAST_DEPTH = 4, /* threads with one vector: a warp has all of them, or a whole number of warps has one */
+  MOST_DEPTH = 64,
+  MOST_THREADS = 1024,
+  ELEMENTS_PER_THREAD = 8,
+};
 
 typedef struct {
   kiln_reduce_writer_t base;
-  uint32_t depth;
+  uint32_t width, depth;
   const char *count; /* elements of a result */
   bool count_is_wide;
 } writer_t;
 
 static kiln_emitter_t *emitter_of(const writer_t *w) { return w->base.r.emitter; }
 
-/* As many threads as leave each a few elements. */
-static uint32_t depth_for(int64_t length) {
-  uint32_t depth = 4;
-  while (depth < MOST_DEPTH && (int64_t)depth * ELEMENTS_PER_THREAD < length) depth *= 2;
-  return depth;
+/* As many threads side by side as there are vectors, and as many behind them as leave each a few elements. */
+static void choose_block(writer_t *w, kiln_extent_t vectors, int64_t length) {
+  w->width = w->base.r.region->lanes > 1 ? VECTORS : SINGLES;
+  while (w->width > VECTORS && kiln_dim_is_constant(vectors.dim) && vectors.dim.constant <= w->width / 2)
+    w->width /= 2;
+  w->depth = LEAST_DEPTH;
+  while (w->depth < MOST_DEPTH && w->depth * w->width < MOST_THREADS &&
+         (int64_t)w->depth * ELEMENTS_PER_THREAD < length)
+    w->depth *= 2;
 }
 
 /* --- the thread's place -------------------------------------------------------------------------------- */
@@ -39,12 +51,12 @@ static void emit_place(writer_t *w) {
   const char *count = kiln_emit_thread_count(emitter, region, &wide);
   const char *type = wide ? "unsigned long long" : "unsigned";
   kiln_emit_line(emitter, "// %u threads share %u result%s, and %u vectors of them a block.", w->depth,
-                 region->lanes, region->lanes > 1 ? "s" : "", WIDTH);
-  kiln_emit_line(emitter, "const %s place = blockIdx.x * %u%s + threadIdx.x %% %u;", type, WIDTH,
-                 wide ? "ull" : "u", WIDTH);
+                 region->lanes, region->lanes > 1 ? "s" : "", w->width);
+  kiln_emit_line(emitter, "const %s place = blockIdx.x * %u%s + threadIdx.x %% %u;", type, w->width,
+                 wide ? "ull" : "u", w->width);
   kiln_emit_line(emitter, "const bool inside = place < %s;", count);
   kiln_emit_line(emitter, "const %s thread = inside ? place : 0;", type);
-  kiln_emit_line(emitter, "const int member = threadIdx.x / %u;", WIDTH);
+  kiln_emit_line(emitter, "const int member = threadIdx.x / %u;", w->width);
   kiln_emit_start_region(emitter);
   kiln_emit_axes(&w->base.r, wide);
 }
@@ -101,7 +113,7 @@ static void emit_totals(writer_t *w, uint32_t level) {
     if (!kiln_reduce_is_at(&w->base, i, level)) continue;
     const char *part = kiln_reduce_finds_place(kiln_reduce_expr(&w->base, i)->op) ? ".at" : "";
     const char *column = w->base.varies[i] ? "lane" : "0";
-    kiln_emit_line(emitter, "p%u.share<%u>();", i, w->depth);
+    kiln_emit_line(emitter, "p%u.share<%u, %u>();", i, w->width, w->depth);
     emitter->names[i] = kiln_arena_printf(emitter->kernel->arena, "p%u.of[%s]%s", i, column, part);
   }
 }
@@ -121,7 +133,9 @@ static void emit_stores(writer_t *w) {
 void kiln_columns_emit(kiln_emitter_t *emitter, const kiln_region_t *region, uint32_t row_axis,
                        kiln_kernel_source_t *kernel) {
   writer_t w = {.base = kiln_reduce_writer(emitter, region, row_axis, true)};
-  w.depth = depth_for(kiln_rows_typical_length(emitter->kernel, emitter->kernel->axes[row_axis].extent));
+  kiln_extent_t threads = kiln_emit_threads(emitter->kernel, region), one = {kiln_dim_constant(1), 1};
+  choose_block(&w, threads,
+               kiln_rows_typical_length(emitter->kernel, emitter->kernel->axes[row_axis].extent));
   emit_place(&w);
   name_row(&w);
   emit_lane_count(&w);
@@ -133,9 +147,8 @@ void kiln_columns_emit(kiln_emitter_t *emitter, const kiln_region_t *region, uin
     kiln_reduce_emit_level(&w.base, level);
   }
   emit_stores(&w);
-  kiln_extent_t threads = kiln_emit_threads(emitter->kernel, region), one = {kiln_dim_constant(1), 1};
-  kernel->grid[0] = (kiln_extent_t){threads.dim, threads.divisor * WIDTH};
+  kernel->grid[0] = (kiln_extent_t){threads.dim, threads.divisor * w.width};
   kernel->grid[1] = kernel->grid[2] = one;
-  kernel->block[0] = WIDTH * w.depth;
+  kernel->block[0] = w.width * w.depth;
   kernel->block[1] = kernel->block[2] = 1;
 }

@@ -5,9 +5,9 @@
  * 2. Threads: one per vector of columns, at most 512 (1024 where a vector is one element): the registers of
  * an SM hold two such blocks. A few threads, a warp or a block share a row; rows of less than a block share
  * one.
- * 3. Rounds: as many as the row needs, while what is kept fits 64 registers of a thread and the functions of
- * the math library are few enough to compile in time. What is left is read again in each pass, by a loop.
- * Symbols count with their typical values.
+ * 3. Rounds: as many as the row needs, if what is kept then fits 64 registers of a thread and the functions
+ * of the math library are few enough to compile in time. Else one, and what is left is read again in each
+ * pass by a loop. Symbols count with their typical values.
  */
 #include "codegen/rows.h"
 
@@ -38,19 +38,15 @@ static uint32_t power_above(int64_t length) {
 
 static uint32_t at_most(uint32_t value, uint32_t limit) { return value < limit ? value : limit; }
 
-/* (3) */
+/* (3) A row that does not fit has one round: the others would be code that saves little. */
 static uint32_t choose_rounds(const kiln_rows_tile_t *tile, uint32_t lanes, int64_t length,
                               kiln_rows_cost_t cost) {
-  uint32_t elements = lanes * tile->groups; /* of a thread and round */
-  uint32_t rounds =
-      at_most((uint32_t)((at_most((uint32_t)(length >> 32 ? UINT32_MAX : length), UINT32_MAX - MOST_COLUMNS) +
-                          tile->columns - 1) /
-                         tile->columns),
-              MOST_ROUNDS);
-  while (rounds > 1 && (rounds * elements * cost.kept_bytes > KEPT_BYTES ||
-                        rounds * elements * cost.functions > MOST_FUNCTIONS))
-    rounds--;
-  return rounds ? rounds : 1;
+  if (length > (int64_t)MOST_ROUNDS * tile->columns) return 1;
+  uint32_t rounds = ((uint32_t)length + tile->columns - 1) / tile->columns;
+  uint32_t elements = rounds * lanes * tile->groups; /* of a thread */
+  return elements * cost.kept_bytes > KEPT_BYTES || elements * cost.functions > MOST_FUNCTIONS || !rounds
+             ? 1
+             : rounds;
 }
 
 kiln_rows_tile_t kiln_rows_tile(const kiln_kernel_t *kernel, const kiln_region_t *region,

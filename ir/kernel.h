@@ -84,7 +84,9 @@ typedef struct {
   uint32_t lanes;      /* elements of a vector; 1: none */
   uint32_t most_lanes; /* that vectorization may choose; 0: any */
   bool has_tail;       /* the last vector may be partial: its axis has an extent that lanes need not divide */
-  bool has_row;        /* REDUCEs run over the last axis (and the lanes); stores without it are one per row */
+  /* REDUCEs run over the last axis and its lanes; stores without it are one per row. Where a region has
+   * REDUCEs and no row, they run over an axis that it does not list, in each lane on its own. */
+  bool has_row;
   const struct kiln_tile
       *tile; /* its blocks are tiles that are transposed (codegen/tiles.h); NULL: they are not */
   const kiln_kernel_store_t *stores;

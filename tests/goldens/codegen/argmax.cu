@@ -103,20 +103,21 @@ struct kiln_partial {
       for (int i = 0; i < COLUMNS; i += 2 * step) add(i, of[i + step]);
     return of[0];
   }
-  // The DEPTH threads that are 8 apart combine each column, neighbours first; all of them get it.
-  template <int DEPTH>
+  // The DEPTH threads that are WIDTH apart combine each column, neighbours first; all of them get it.
+  template <int WIDTH, int DEPTH>
   __device__ __forceinline__ void share() {
-    __shared__ T of_warps[DEPTH / 4][COLUMNS][8];
-    const int x = threadIdx.x % 8, y = threadIdx.x / 32;
+    constexpr int per_warp = WIDTH < 32 ? 32 / WIDTH : 1;
+    __shared__ T of_warps[DEPTH / per_warp][COLUMNS][WIDTH];
+    const int x = threadIdx.x % WIDTH, y = threadIdx.x / (WIDTH * per_warp);
 #pragma unroll
-    for (int i = 0; i < COLUMNS; ++i) {
-      add(i, kiln_shuffle(~0u, of[i], 8));
-      add(i, kiln_shuffle(~0u, of[i], 16));
-    }
-    for (int distance = 1; distance < DEPTH / 4; distance *= 2) {
+    for (int i = 0; i < COLUMNS; ++i)
+#pragma unroll
+      for (int distance = WIDTH; distance < 32; distance *= 2)
+        add(i, kiln_shuffle(~0u, of[i], distance));
+    for (int distance = 1; distance < DEPTH / per_warp; distance *= 2) {
       __syncthreads();
 #pragma unroll
-      for (int i = 0; threadIdx.x % 32 < 8 && i < COLUMNS; ++i) of_warps[y][i][x] = of[i];
+      for (int i = 0; threadIdx.x % 32 < WIDTH && i < COLUMNS; ++i) of_warps[y][i][x] = of[i];
       __syncthreads();
 #pragma unroll
       for (int i = 0; i < COLUMNS; ++i) add(i, of_warps[y ^ distance][i][x]);
@@ -128,13 +129,13 @@ extern "C" __global__ void __launch_bounds__(1024) kiln_rows(
     const unsigned short *__restrict__ in0,
     long long *__restrict__ out0) {
   // A block of 1024 threads has a row.
-  // A thread adds up 4 of every 4096 columns; 32 x 1 of its elements are unrolled.
+  // A thread adds up 4 of every 4096 columns; 4 x 1 of its elements are unrolled.
   const unsigned thread = blockIdx.x;
   const int member = threadIdx.x;
   const int a0 = thread;
   kiln_partial<kiln_argmax, kiln_place<float>, 4> p10({-__int_as_float(0x7f800000), 0x7fffffffffffffffLL});
   #pragma unroll
-  for (int k = 0; k < 32; k += 4) {
+  for (int k = 0; k < 4; k += 4) {
     #pragma unroll
     for (int g = 0; g < 4; ++g) {
       const int step = (k + g) * 1024 + member;
@@ -145,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(1024) kiln_rows(
       }
     }
   }
-  for (int first = 32768 + member; first < 40001u; first += 65536) {
+  for (int first = 4096 + member; first < 40001u; first += 65536) {
     auto q10 = p10.none();
     #pragma unroll 4
     for (int k = 0; k < 16; ++k) {

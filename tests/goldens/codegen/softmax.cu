@@ -133,20 +133,21 @@ struct kiln_partial {
       for (int i = 0; i < COLUMNS; i += 2 * step) add(i, of[i + step]);
     return of[0];
   }
-  // The DEPTH threads that are 8 apart combine each column, neighbours first; all of them get it.
-  template <int DEPTH>
+  // The DEPTH threads that are WIDTH apart combine each column, neighbours first; all of them get it.
+  template <int WIDTH, int DEPTH>
   __device__ __forceinline__ void share() {
-    __shared__ T of_warps[DEPTH / 4][COLUMNS][8];
-    const int x = threadIdx.x % 8, y = threadIdx.x / 32;
+    constexpr int per_warp = WIDTH < 32 ? 32 / WIDTH : 1;
+    __shared__ T of_warps[DEPTH / per_warp][COLUMNS][WIDTH];
+    const int x = threadIdx.x % WIDTH, y = threadIdx.x / (WIDTH * per_warp);
 #pragma unroll
-    for (int i = 0; i < COLUMNS; ++i) {
-      add(i, kiln_shuffle(~0u, of[i], 8));
-      add(i, kiln_shuffle(~0u, of[i], 16));
-    }
-    for (int distance = 1; distance < DEPTH / 4; distance *= 2) {
+    for (int i = 0; i < COLUMNS; ++i)
+#pragma unroll
+      for (int distance = WIDTH; distance < 32; distance *= 2)
+        add(i, kiln_shuffle(~0u, of[i], distance));
+    for (int distance = 1; distance < DEPTH / per_warp; distance *= 2) {
       __syncthreads();
 #pragma unroll
-      for (int i = 0; threadIdx.x % 32 < 8 && i < COLUMNS; ++i) of_warps[y][i][x] = of[i];
+      for (int i = 0; threadIdx.x % 32 < WIDTH && i < COLUMNS; ++i) of_warps[y][i][x] = of[i];
       __syncthreads();
 #pragma unroll
       for (int i = 0; i < COLUMNS; ++i) add(i, of_warps[y ^ distance][i][x]);
