@@ -109,10 +109,24 @@ static uint32_t next_meeting(const emu_warp_t *w, uint32_t lanes, uint32_t pc) {
   return lowest;
 }
 
+/* Whether no lane of a full warp is anywhere but at pc[0]: how a warp starts, and nearly always continues. */
+static bool is_converged(const emu_warp_t *w) {
+  uint32_t unlike_first = 0;
+  if (w->ready != w->lanes) return false;
+  for (uint32_t lane = 0; lane < 32; lane++) unlike_first |= w->pc[lane] ^ w->pc[0];
+  return !unlike_first;
+}
+
 const emu_inst_t *emu_reschedule(emu_warp_t *w) {
   if (w->at_warp_sync) release_warp_syncs(w);
   w->group = w->mask = 0;
   if (!w->ready) return NULL;
+  if (w->yields < EMU_YIELD_AFTER && is_converged(w)) {
+    w->mask = w->group = w->ready;
+    w->served |= w->ready;
+    w->stop_pc = EMU_NEVER;
+    return w->block->launch->kernel->code + w->pc[0];
+  }
   uint32_t candidates = w->ready, group = 0;
   if (w->yields >= EMU_YIELD_AFTER) {
     candidates = w->ready & ~w->served;
