@@ -199,6 +199,8 @@ typedef struct {
   uint32_t code_count;
   emu_basic_block_t *blocks;
   uint32_t block_count;
+  emu_inst_t *setup; /* run once when a warp's frame is set up: loads of parameters */
+  uint32_t setup_count;
   emu_constant_t *constants;
   uint32_t constant_count;
   uint32_t special_offset[EMU_SPECIAL_COUNT]; /* 0: not read */

@@ -140,20 +140,26 @@ static uint32_t special_value(const emu_launch_t *launch, const emu_block_t *blo
   return 0;
 }
 
-static bool varies(uint32_t special) {
-  return special == EMU_SPECIAL_CTAID_X || special == EMU_SPECIAL_CTAID_Y || special == EMU_SPECIAL_CTAID_Z ||
-         special == EMU_SPECIAL_CLUSTERID_X || special == EMU_SPECIAL_SMID;
-}
-
-static void fill_specials(const emu_block_t *block, uint32_t warp, unsigned char *frame, bool all) {
+static void fill_specials(const emu_block_t *block, uint32_t warp, unsigned char *frame) {
   const emu_kernel_t *kernel = block->launch->kernel;
   for (uint32_t special = 0; special < EMU_SPECIAL_COUNT; special++) {
-    uint32_t offset = kernel->special_offset[special];
-    if (!offset || (!all && !varies(special))) continue;
-    uint32_t *lanes = (uint32_t *)(frame + offset),
-             first = special_value(block->launch, block, special, warp, 0);
+    uint32_t *lanes = (uint32_t *)(frame + kernel->special_offset[special]);
+    if (!kernel->special_offset[special]) continue;
     for (uint32_t lane = 0; lane < 32; lane++)
-      lanes[lane] = varies(special) ? first : special_value(block->launch, block, special, warp, lane);
+      lanes[lane] = special_value(block->launch, block, special, warp, lane);
+  }
+}
+
+/* Those that differ from block to block, and from no lane to another. */
+static void fill_block_specials(const emu_block_t *block, unsigned char *frame) {
+  static const emu_special_t specials[] = {EMU_SPECIAL_CTAID_X, EMU_SPECIAL_CTAID_Y, EMU_SPECIAL_CTAID_Z,
+                                           EMU_SPECIAL_CLUSTERID_X, EMU_SPECIAL_SMID};
+  for (size_t n = 0; n < sizeof specials / sizeof specials[0]; n++) {
+    uint32_t offset = block->launch->kernel->special_offset[specials[n]];
+    if (!offset) continue;
+    uint32_t *lanes = (uint32_t *)(frame + offset),
+             value = special_value(block->launch, block, specials[n], 0, 0);
+    for (uint32_t lane = 0; lane < 32; lane++) lanes[lane] = value;
   }
 }
 
@@ -176,6 +182,18 @@ static unsigned char *aligned_bytes(uint64_t bytes) {
   return posix_memalign(&memory, 128, bytes + 128) == 0 ? memory : NULL;
 }
 
+/* What stays in a warp's frame from block to block. */
+static void fill_frame(emu_block_t *block, uint32_t index) {
+  const emu_kernel_t *kernel = block->launch->kernel;
+  emu_warp_t *w = &block->warps[index];
+  w->block = block;
+  w->frame = block->frames + (size_t)index * kernel->frame_bytes;
+  w->mask = ~0u;
+  fill_constants(kernel, w->frame);
+  fill_specials(block, index, w->frame);
+  for (uint32_t n = 0; n < kernel->setup_count; n++) kernel->setup[n].fn(w, &kernel->setup[n]);
+}
+
 static emu_block_t *make_block(emu_launch_t *launch) {
   const emu_kernel_t *kernel = launch->kernel;
   emu_block_t *block = calloc(1, sizeof *block);
@@ -194,10 +212,7 @@ static emu_block_t *make_block(emu_launch_t *launch) {
     return NULL;
   }
   memset(block->frames, 0, frames_bytes);
-  for (uint32_t n = 0; n < block->warp_count; n++) {
-    fill_constants(kernel, block->frames + (size_t)n * kernel->frame_bytes);
-    fill_specials(block, n, block->frames + (size_t)n * kernel->frame_bytes, true);
-  }
+  for (uint32_t n = 0; n < block->warp_count; n++) fill_frame(block, n);
   return block;
 }
 
@@ -215,7 +230,7 @@ static void start_warp(emu_block_t *block, uint32_t index, emu_worker_t *worker)
   w->block = block;
   w->worker = worker;
   w->stop_pc = EMU_NEVER;
-  fill_specials(block, index, w->frame, false);
+  fill_block_specials(block, w->frame);
 }
 
 /* Starts the next block of the launch, or gives NULL when all are started or memory is short, which is a

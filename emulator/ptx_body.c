@@ -136,16 +136,18 @@ static bool find_special(const char *name, uint32_t *out_index) {
 }
 
 /* The register's place in the frame, made at its first use; each use extends its span. */
-static uint32_t use_register(emu_builder_t *b, emu_symbol_t *symbol, uint32_t index) {
+static void use_register(emu_builder_t *b, emu_symbol_t *symbol, uint32_t index, emu_operand_t *operand) {
   uint32_t width = emu_lane_bytes(symbol->type);
   if (!symbol->offsets[index]) {
+    operand->first_use = &symbol->offsets[index];
     symbol->offsets[index] = emu_frame_slot(b, width);
     symbol->spans[index] = (uint32_t)b->span_count;
     KILN_PUSH(&b->m->arena, b->spans, b->span_count, b->span_capacity,
-              (emu_span_t){emu_next_pc(b), 0, width / 4});
+              ((emu_span_t){.first = emu_next_pc(b), .words = width / 4}));
   }
   b->spans[symbol->spans[index]].last = emu_next_pc(b);
-  return symbol->offsets[index];
+  operand->offset = symbol->offsets[index];
+  operand->span = symbol->spans[index];
 }
 
 static emu_operand_t name_operand(emu_builder_t *b, char *name) {
@@ -162,7 +164,7 @@ static emu_operand_t name_operand(emu_builder_t *b, char *name) {
   if (symbol->kind == EMU_SYMBOL_REGISTER || symbol->kind == EMU_SYMBOL_FAMILY) {
     operand.kind = EMU_OPERAND_REGISTER;
     operand.type = symbol->type;
-    operand.offset = use_register(b, symbol, index);
+    use_register(b, symbol, index, &operand);
     return operand;
   }
   operand.kind = EMU_OPERAND_ADDRESS;
@@ -491,6 +493,7 @@ static void read_body(emu_builder_t *b, const emu_function_t *function) {
   b->label_index = kiln_map_create(&b->m->arena);
   b->list_index = kiln_map_create(&b->m->arena);
   b->m->at = function->body;
+  emu_count_definitions(b);
   emu_begin_block(b);
   read_statements(b);
   emu_statement_t end = {.parts = {"ret"}, .part_count = 1, .line = function->line};
@@ -559,6 +562,8 @@ static void finish(emu_builder_t *b) {
   kernel->code_count = (uint32_t)b->code_count;
   kernel->blocks = b->blocks;
   kernel->block_count = (uint32_t)b->block_count;
+  kernel->setup = b->setup;
+  kernel->setup_count = (uint32_t)b->setup_count;
   kernel->constants = b->constants;
   kernel->constant_count = (uint32_t)b->constant_count;
   kernel->local_bytes = (kernel->local_bytes + 15) & ~15u;

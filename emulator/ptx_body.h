@@ -36,7 +36,9 @@ struct emu_operand {
   uint64_t bits;
   emu_space_t space;
   bool dynamic_shared; /* the address is relative to the end of static shared memory */
-  const char *text;
+  const char *text;    /* the name of a label, function or register */
+  uint32_t span;       /* of a register: index of what is known of its use */
+  uint32_t *first_use; /* of a register: where its frame offset is kept, if nothing named it before */
   emu_operand_t *elements;
   uint32_t element_count;
   emu_operand_t *second; /* of "p|q" */
@@ -75,7 +77,9 @@ typedef struct {
 /* From the first to the last instruction that names a register. */
 typedef struct {
   uint32_t first, last;
-  uint32_t words; /* of 32 bits; a predicate has none */
+  uint32_t words;      /* of 32 bits; a predicate has none */
+  uint32_t defined_in; /* number of the basic block that wrote it last, 0 for none */
+  bool fixed;          /* the same whenever the launch's instructions read it */
 } emu_span_t;
 
 typedef struct {
@@ -107,6 +111,9 @@ typedef struct {
   size_t call_count, call_capacity;
   emu_span_t *spans; /* where each register is named, for the estimate of registers */
   size_t span_count, span_capacity;
+  kiln_map_t *definitions; /* of the current body: name -> how often it is a result */
+  emu_inst_t *setup;       /* loads of parameters that run when a frame is set up */
+  size_t setup_count, setup_capacity;
   uint32_t carry; /* frame offset of the carry flags, 0 until used */
 } emu_builder_t;
 
@@ -122,12 +129,26 @@ uint32_t emu_special(emu_builder_t *b, uint32_t special);
 /* Appends an instruction and returns it; valid until the next is appended. Counted in its basic block by
  * i.class. */
 emu_inst_t *emu_emit(emu_builder_t *b, emu_inst_t inst);
+/* Counts an instruction that was left out. */
+void emu_count_instruction(emu_builder_t *b, emu_class_t class, uint32_t line);
+uint32_t emu_block_number(const emu_builder_t *b); /* of the next instruction's basic block, from 1 */
 /* The next instruction begins a basic block. */
 void emu_begin_block(emu_builder_t *b);
 uint32_t emu_next_pc(const emu_builder_t *b); /* of the leader of the block begun */
 
 /* Lane bytes of a register of this type: 8, 4, or 0 for a predicate. */
 uint32_t emu_lane_bytes(emu_type_t type);
+
+/* --- ptx_values.c --- */
+
+/* Looks through the body that m->at points to for the registers that it writes. */
+void emu_count_definitions(emu_builder_t *b);
+/* Makes the result of "mov d, a" another name of `a`, whose place `source` gives; false when it must run. */
+bool emu_leave_out_move(emu_builder_t *b, const emu_statement_t *s, emu_type_t type,
+                        uint32_t (*source)(emu_builder_t *, const emu_statement_t *, const emu_operand_t *,
+                                           uint32_t));
+/* Has `load`, of a kernel parameter, run when frames are set up; false when it must run in its place. */
+bool emu_leave_out_load(emu_builder_t *b, const emu_statement_t *s, emu_type_t type, const emu_inst_t *load);
 
 /* An estimate of the hardware registers a thread needs: the most that are live at once (ptx_registers.c). */
 uint32_t emu_estimate_registers(emu_builder_t *b);

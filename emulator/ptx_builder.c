@@ -61,11 +61,17 @@ static void push_leader(emu_builder_t *b, uint32_t line) {
   b->leader_due = false;
 }
 
-emu_inst_t *emu_emit(emu_builder_t *b, emu_inst_t inst) {
-  if (b->leader_due) push_leader(b, inst.line);
+uint32_t emu_block_number(const emu_builder_t *b) { return (uint32_t)b->block_count + b->leader_due; }
+
+void emu_count_instruction(emu_builder_t *b, emu_class_t class, uint32_t line) {
+  if (b->leader_due) push_leader(b, line);
   emu_basic_block_t *block = &b->blocks[b->block_count - 1];
-  block->instructions += inst.class != EMU_CLASS_NONE;
-  block->of_class[inst.class] += inst.class != EMU_CLASS_NONE;
+  block->instructions += class != EMU_CLASS_NONE;
+  block->of_class[class] += class != EMU_CLASS_NONE;
+}
+
+emu_inst_t *emu_emit(emu_builder_t *b, emu_inst_t inst) {
+  emu_count_instruction(b, inst.class, inst.line);
   push_inst(b, inst);
   return &b->code[b->code_count - 1];
 }

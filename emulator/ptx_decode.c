@@ -128,6 +128,7 @@ emu_result_t emu_result(emu_builder_t *b, const emu_statement_t *s, const emu_op
   if (operand->kind != EMU_OPERAND_REGISTER)
     emu_ptx_fail(b->m, s->line, "the result of '%s' is no register", s->parts[0]);
   uint32_t own = emu_lane_bytes(operand->type);
+  b->spans[operand->span].defined_in = emu_block_number(b);
   result.offset = operand->offset;
   if (own == width) return result;
   if (own == 0 || width == 0)
@@ -398,6 +399,8 @@ static void decode_mov(emu_builder_t *b, emu_statement_t *s) {
                          .arg = {d, emu_source(b, s, &s->operands[1], 0)}});
   } else if (s->operands[1].kind == EMU_OPERAND_SPECIAL && s->operands[1].bits >= EMU_SPECIAL_COUNT) {
     put_clock(b, s, type);
+  } else if (emu_leave_out_move(b, s, type, emu_source)) {
+    emu_count_instruction(b, EMU_CLASS_INTEGER, s->line);
   } else {
     emu_decode_lanes(b, s);
   }

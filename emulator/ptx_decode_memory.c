@@ -113,6 +113,10 @@ static void decode_ld(emu_builder_t *b, emu_statement_t *s) {
   }
   if (inst.strong) b->kernel->may_wait = true;
   inst.args = emu_args(b, args, inst.vector + 1u);
+  if (inst.fn == emu_exec_load_param && emu_leave_out_load(b, s, type, &inst)) {
+    emu_count_instruction(b, EMU_CLASS_MEMORY, s->line);
+    return;
+  }
   emu_put(b, s, inst);
   for (uint32_t n = 0; n < inst.vector; n++) emu_written(b, s, &results[n]);
 }
@@ -142,6 +146,11 @@ static void decode_cvta(emu_builder_t *b, emu_statement_t *s) {
   emu_type_t type = emu_last_type(b, s, 0);
   if (s->part_count != 2 || type.bytes != 8 || inst.space == EMU_SPACE_GENERIC || param)
     emu_unknown(b, &original);
+  /* Global addresses are generic. */
+  if (inst.space == EMU_SPACE_GLOBAL && emu_leave_out_move(b, s, type, emu_source)) {
+    emu_count_instruction(b, EMU_CLASS_INTEGER, s->line);
+    return;
+  }
   inst.fn = from_generic ? emu_exec_from_generic : emu_exec_to_generic;
   inst.arg[1] = emu_source(b, s, &s->operands[1], 8);
   emu_result_t result = emu_result(b, s, &s->operands[0], type);
