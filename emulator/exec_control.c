@@ -12,16 +12,17 @@ static uint32_t guarded_lanes(emu_warp_t *w, const emu_inst_t *i) {
 
 const emu_inst_t *emu_exec_leader(emu_warp_t *w, const emu_inst_t *i) {
   const emu_kernel_t *kernel = w->block->launch->kernel;
-  uint32_t pc = (uint32_t)(i - kernel->code);
+  const emu_basic_block_t *block = &kernel->blocks[i->target];
+  uint32_t pc = block->first;
   if (pc >= w->stop_pc) return emu_jump(w, w->group, pc); /* meets lanes that wait here, or are lower now */
   if (w->budget <= 0) {
     EMU_EACH_LANE(lane, w->group) w->pc[lane] = pc;
     w->group = w->mask = 0;
     return NULL;
   }
-  w->budget -= kernel->blocks[i->target].instructions;
+  w->budget -= block->instructions;
   w->worker->block_runs[i->target]++;
-  w->worker->block_lanes[i->target] += (uint64_t)__builtin_popcount(w->group);
+  w->worker->block_lanes[i->target] += w->group == ~0u ? 32 : (uint64_t)__builtin_popcount(w->group);
   return i + 1;
 }
 

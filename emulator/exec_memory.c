@@ -243,6 +243,14 @@ static bool is_row(const emu_inst_t *i, const emu_request_t *r) {
   return r->pattern == EMU_PATTERN_ROW && i->vector == 1 && i->bytes >= 4 && !i->strong;
 }
 
+/* Of sizes that the compiler knows, so that it writes moves. */
+static void copy_row(void *to, const void *from, uint32_t element_bytes) {
+  if (element_bytes == 8)
+    memcpy(to, from, 256);
+  else
+    memcpy(to, from, 128);
+}
+
 /* args: results, address. bytes, vector: of the elements; width: of the address. Elements go to lanes of 4
  * bytes, or of 8 where they have 8; signed ones are extended. */
 const emu_inst_t *emu_exec_load(emu_warp_t *w, const emu_inst_t *i) {
@@ -254,7 +262,7 @@ const emu_inst_t *emu_exec_load(emu_warp_t *w, const emu_inst_t *i) {
   }
   if (!emu_request(w, i, args[i->vector], EMU_ACCESS_READ, &r)) return NULL;
   if (is_row(i, &r))
-    memcpy(w->frame + args[0], r.pointers[0], 32u * i->bytes);
+    copy_row(w->frame + args[0], r.pointers[0], i->bytes);
   else
     for (uint32_t n = 0; n < i->vector; n++) load_lanes(i, &r, w->mask, n, w->frame + args[n]);
   return i + 1;
@@ -287,7 +295,7 @@ const emu_inst_t *emu_exec_store(emu_warp_t *w, const emu_inst_t *i) {
   const uint32_t *args = i->args;
   if (!emu_request(w, i, args[0], EMU_ACCESS_WRITE, &r)) return NULL;
   if (is_row(i, &r))
-    memcpy(r.pointers[0], w->frame + args[1], 32u * i->bytes);
+    copy_row(r.pointers[0], w->frame + args[1], i->bytes);
   else
     for (uint32_t n = 0; n < i->vector; n++) store_lanes(i, &r, w->mask, n, w->frame + args[n + 1]);
   if (i->strong) atomic_thread_fence(memory_order_seq_cst);
