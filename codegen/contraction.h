@@ -5,7 +5,7 @@
  *   contraction_epilogue.c  from the sum of products to what is stored
  *   contraction_copy.c      source: from global to shared memory
  *   contraction_emit.c      source: the main loop, the kernel around it, the launch
- *   contraction_vector.c    a matrix times a vector: plan and source
+ *   contraction_vector.c    a matrix times a vector, and many small products: plan and source
  *
  * result[batch, m, n] = sum over k of a[batch, m, k] * b[batch, n, k], whatever the layouts: operands are
  * index expressions over these axes. codegen.c lists the first two functions; the rest is for the files
@@ -67,8 +67,10 @@ typedef struct {
   uint32_t stages; /* of K in shared memory */
 } kiln_tile_t;
 
-/* A matrix times a vector: threads read neighbouring elements of the matrix, along k or along its rows. */
+/* A matrix times a vector: threads read neighbouring elements of the matrix, along k or along its rows. Or,
+ * where m, n and k are small: a thread for each result. */
 typedef struct {
+  bool per_thread;
   const kiln_operand_t *matrix;
   bool along_rows;
   uint32_t warps_per_row; /* along k */
@@ -89,7 +91,7 @@ typedef struct {
   kiln_operand_t a, b;
   kiln_tile_t tile;
   bool uses_tensor_cores;
-  bool is_vector; /* m or n is 1: no tiles in shared memory, but */
+  bool is_vector; /* no tiles in shared memory, but */
   kiln_vector_plan_t vector;
   kiln_expr_id_t tile_m, tile_n; /* which tile of results: LINEAR */
   uint32_t tile_m_axis, tile_n_axis;
@@ -144,6 +146,8 @@ double kiln_contraction_typical(const kiln_contraction_t *c, kiln_dim_t dim);
 void kiln_contraction_plan_vector(kiln_contraction_t *c);
 /* The statements that leave the sums in shared memory, at the pointer `sums`. */
 void kiln_contraction_emit_vector(kiln_contraction_writer_t *w);
+/* Its whole body but for the stores: the thread's place and its sum, at `sums`. */
+void kiln_contraction_emit_per_thread(kiln_contraction_writer_t *w);
 uint32_t kiln_contraction_vector_parts(const kiln_contraction_t *c);
 
 #endif

@@ -45,6 +45,13 @@ static void emit_place(kernel_t *k) {
 
 static kiln_status_t find_grid(const kiln_contraction_t *c, kiln_kernel_source_t *out) {
   const kiln_extent_t one = {kiln_dim_constant(1), 1};
+  if (c->vector.per_thread) {
+    kiln_dim_t products = kiln_kernel_dim_mul(c->kernel, c->m.extent, c->n.extent);
+    out->grid[0] =
+        (kiln_extent_t){kiln_kernel_dim_mul(c->kernel, products, c->batch.extent), c->tile.threads};
+    out->grid[1] = out->grid[2] = one;
+    return NULL;
+  }
   out->grid[0] = (kiln_extent_t){c->m.extent, c->tile.m};
   out->grid[1] = (kiln_extent_t){c->n.extent, c->tile.n};
   out->grid[2] = (kiln_extent_t){c->batch.extent, 1};
@@ -315,7 +322,17 @@ static void emit_tiles(kernel_t *k) {
     emit_plain_sums(k);
 }
 
+static void emit_result(kernel_t *k) {
+  kiln_contraction_emit_per_thread(k);
+  name_epilogue_axes(k, "n");
+  kiln_emit_point(&k->emitter, &k->c->epilogue);
+}
+
 static void emit_body(kernel_t *k) {
+  if (k->c->vector.per_thread) {
+    emit_result(k);
+    return;
+  }
   if (!k->c->is_vector) tell_kernel(k);
   LINE(k, "extern __shared__ __align__(16) unsigned char kiln_shared[];");
   emit_place(k);
@@ -354,6 +371,10 @@ kiln_status_t kiln_contraction_emit(kiln_contraction_t *c, kiln_kernel_source_t 
   bool fits = fits_int(&k, c->m.extent) && fits_int(&k, c->n.extent) && fits_int(&k, c->k.extent) &&
               fits_int(&k, c->batch.extent);
   bool is_short = kiln_dim_is_constant(c->k.extent) && c->k.extent.constant <= 2 * KILN_CONTRACTION_CHAIN;
+  if (c->vector.per_thread) { /* results are numbered */
+    kiln_dim_t products = kiln_kernel_dim_mul(c->kernel, c->m.extent, c->n.extent);
+    fits = fits && fits_int(&k, kiln_kernel_dim_mul(c->kernel, products, c->batch.extent));
+  }
   k.type = fits ? "int" : "long long";
   k.has_chains = kiln_dtype_is_float(c->dtype) && !is_short;
   *out_kernel = (kiln_kernel_source_t){

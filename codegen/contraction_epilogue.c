@@ -35,12 +35,15 @@ static kiln_expr_id_t op(kiln_contraction_t *c, kiln_op_t op, kiln_dtype_t dtype
   return kiln_scalar_op(c->kernel, op, dtype, operands, b == a ? 1 : 2, KILN_NO_NODE);
 }
 
-/* The place of (m, n) in the tile of sums. */
+/* The place of (m, n) in the tile of sums; a thread that makes one result has its own. */
 static kiln_expr_id_t read_sum(kiln_contraction_t *c) {
   kiln_kernel_t *kernel = c->kernel;
   int64_t stride = kiln_contraction_sums_stride(c);
   kiln_kernel_buffer_t sums = {
       .kind = KILN_KERNEL_SHARED, .name = "sums", .ref.index = 2, .dtype = c->accumulator, .align_bytes = 16};
+  if (c->vector.per_thread)
+    return kiln_scalar_load(kernel, kiln_kernel_buffer(kernel, sums),
+                            kiln_index_constant(kernel, kiln_dim_constant(0)), kiln_condition_true(kernel));
   kiln_expr_id_t row =
       kiln_index_add_scaled(kernel, c->m.index, kiln_dim_constant(-(int64_t)c->tile.m), c->tile_m);
   kiln_expr_id_t column =

@@ -206,8 +206,18 @@ static kiln_tile_t choose_tile(const kiln_contraction_t *c) {
                        .stages = is_async ? ASYNC_STAGES : 2};
 }
 
+/* So small that most of the smallest tile would be padding. */
+static bool is_small(const kiln_contraction_t *c) {
+  enum { MOST_RESULTS = 64, MOST_PRODUCTS = 64 };
+  kiln_dim_t m = c->m.extent, n = c->n.extent, k = c->k.extent;
+  if (!kiln_dim_is_constant(m) || !kiln_dim_is_constant(n) || !kiln_dim_is_constant(k)) return false;
+  return m.constant <= MOST_RESULTS && n.constant <= MOST_RESULTS &&
+         m.constant * n.constant <= MOST_RESULTS && k.constant <= MOST_PRODUCTS;
+}
+
 void kiln_contraction_plan(kiln_contraction_t *c) {
-  c->is_vector = kiln_dim_is(c->m.extent, 1) || kiln_dim_is(c->n.extent, 1);
+  c->vector.per_thread = is_small(c);
+  c->is_vector = c->vector.per_thread || kiln_dim_is(c->m.extent, 1) || kiln_dim_is(c->n.extent, 1);
   if (c->is_vector) {
     kiln_contraction_plan_vector(c);
     return;

@@ -1,4 +1,4 @@
-/* codegen/contraction_vector.c: a matrix times a vector, where memory is all that counts.
+/* codegen/contraction_vector.c: a matrix times a vector, where memory is all that counts, and small products.
  *
  * The matrix is read once, 16 bytes a thread, whichever way it lies. Along k: a warp (or a block, when there
  * are few rows) takes a row, and its lanes add up by shuffles. Along its rows: a thread takes neighbouring
@@ -33,16 +33,17 @@ static kiln_kernel_store_t part_store(kiln_contraction_t *c, uint32_t number,
 /* Along rows a block has 32 times as many rows as a thread: fewer of them where that would leave SMs idle. */
 static uint32_t most_lanes(const kiln_contraction_t *c, const kiln_vector_plan_t *plan) {
   uint32_t lanes = kiln_contraction_chunk(c);
-  double rows =
-      kiln_contraction_typical(c, plan->matrix->rows->extent) * kiln_contraction_typical(c, c->batch.extent);
+  if (!plan->along_rows) return lanes;
+  double rows = kiln_contraction_typical(c, plan->matrix->rows->extent) *
+                kiln_contraction_typical(c, c->batch.extent);
   uint32_t least = kiln_dtype_bytes(c->dtype) < 4 ? 4 / (uint32_t)kiln_dtype_bytes(c->dtype) : 1;
-  while (plan->along_rows && lanes > least && rows / (32 * lanes) < c->context->target->sm_count) lanes /= 2;
+  while (lanes > least && rows / (32 * lanes) < c->context->target->sm_count) lanes /= 2;
   return lanes;
 }
 
 static kiln_region_t plan_region(kiln_contraction_t *c, const kiln_vector_plan_t *plan) {
   kiln_kernel_t *kernel = c->kernel;
-  const kiln_space_axis_t *rows = plan->matrix->rows;
+  const kiln_space_axis_t *rows = plan->per_thread ? &c->n : plan->matrix->rows;
   const kiln_space_axis_t *outer = plan->along_rows ? &c->k : rows, *inner = plan->along_rows ? rows : &c->k;
   kiln_kernel_store_t stores[] = {part_store(c, 0, inner), part_store(c, 1, inner)};
   const uint32_t axes[] = {c->batch.axis, outer->axis, inner->axis};
@@ -57,6 +58,11 @@ static kiln_region_t plan_region(kiln_contraction_t *c, const kiln_vector_plan_t
 
 void kiln_contraction_plan_vector(kiln_contraction_t *c) {
   kiln_vector_plan_t *plan = &c->vector;
+  if (plan->per_thread) {
+    plan->region = plan_region(c, plan);
+    c->tile = (kiln_tile_t){.m = 1, .n = 1, .threads = 32 * WARPS};
+    return;
+  }
   bool is_row = kiln_dim_is(c->m.extent, 1);
   plan->matrix = is_row ? &c->b : &c->a;
   plan->along_rows = kiln_contraction_contiguous(c, plan->matrix, true) >
@@ -127,16 +133,15 @@ static void emit_products(kiln_contraction_writer_t *w) {
   LINE(w, "}");
 }
 
-static void emit_step(kiln_contraction_writer_t *w, const char *outer_name, const char *inner_name) {
+static void emit_step(kiln_contraction_writer_t *w, const char *step) {
   const kiln_contraction_t *c = w->c;
-  const kiln_vector_plan_t *plan = &c->vector;
-  const kiln_space_axis_t *outer = plan->along_rows ? &c->k : plan->matrix->rows;
+  const kiln_region_t *region = &c->vector.region;
+  const kiln_space_axis_t *axes[] = {&c->batch, &c->m, &c->n, &c->k};
+  const char *const names[] = {"batch", "m", "n", "k"};
   bool is_wide = w->type[0] == 'l';
   kiln_emit_start_region(&w->emitter);
-  kiln_emit_name_axis(&w->emitter, c->batch.axis, "batch", is_wide);
-  kiln_emit_name_axis(&w->emitter, outer->axis, outer_name, is_wide);
-  if (plan->region.axis_count == 3)
-    kiln_emit_name_axis(&w->emitter, plan->region.axes[2], inner_name, is_wide);
+  for (int i = 0; i < 4; i++) kiln_emit_name_axis(&w->emitter, axes[i]->axis, names[i], is_wide);
+  if (region->axis_count == 3) kiln_emit_name_axis(&w->emitter, region->axes[2], step, is_wide);
   emit_products(w);
 }
 
@@ -147,7 +152,7 @@ static void emit_add_parts(kiln_contraction_writer_t *w) {
 
 /* for (name = first; name < end; name += stride) steps, in two levels where K may be long. */
 static void emit_steps(kiln_contraction_writer_t *w, const char *name, const char *first, const char *end,
-                       uint32_t stride, const char *outer, const char *inner) {
+                       uint32_t stride, const char *inner) {
   uint32_t lanes = w->c->vector.region.lanes;
   LINE(w, "%s total[%u] = {};", w->sum, lanes);
   if (w->has_chains) {
@@ -157,7 +162,7 @@ static void emit_steps(kiln_contraction_writer_t *w, const char *name, const cha
   LINE(w, "#pragma unroll 4");
   LINE(w, "for (%s %s = %s; %s < %s; %s += %u) {", w->type, name, first, name, end, name, stride);
   w->emitter.indent++;
-  emit_step(w, outer, inner);
+  emit_step(w, inner);
   if (w->has_chains) {
     LINE(w, "if (++chain %% %d == 0) {", KILN_CONTRACTION_CHAIN);
     w->emitter.indent++;
@@ -190,7 +195,7 @@ static void emit_along_k(kiln_contraction_writer_t *w) {
   LINE(w, "if (%s < %s) {", row, kiln_emit_dim(&w->emitter, plan->matrix->rows->extent, false));
   w->emitter.indent++;
   emit_steps(w, step, kiln_arena_printf(arena, "warp %% %u * 32 + lane", warps), step_count(w, c->k.extent),
-             32 * warps, row, step);
+             32 * warps, step);
   LINE(w, "sum = kiln_total(total);");
   w->emitter.indent--;
   LINE(w, "}");
@@ -214,7 +219,7 @@ static void emit_along_rows(kiln_contraction_writer_t *w) {
   LINE(w, "const %s %s = tile_%s * 32 + lane;", w->type, row, plan->matrix->row_name);
   LINE(w, "if (%s < %s) {", row, step_count(w, plan->matrix->rows->extent));
   w->emitter.indent++;
-  emit_steps(w, "k", "warp", kiln_emit_dim(&w->emitter, c->k.extent, false), WARPS, "k", row);
+  emit_steps(w, "k", "warp", kiln_emit_dim(&w->emitter, c->k.extent, false), WARPS, row);
   LINE(w, "#pragma unroll");
   LINE(w, "for (int e = 0; e < %u; ++e) parts[warp * %u + e * 32 + lane] = total[e];", lanes, rows);
   w->emitter.indent--;
@@ -240,4 +245,21 @@ void kiln_contraction_emit_vector(kiln_contraction_writer_t *w) {
     emit_along_rows(w);
   else
     emit_along_k(w);
+}
+
+/* Neighbouring threads have neighbouring n. */
+void kiln_contraction_emit_per_thread(kiln_contraction_writer_t *w) {
+  const kiln_contraction_t *c = w->c;
+  kiln_kernel_t *kernel = c->kernel;
+  kiln_dim_t products = kiln_kernel_dim_mul(kernel, c->m.extent, c->n.extent);
+  kiln_dim_t results = kiln_kernel_dim_mul(kernel, products, c->batch.extent);
+  bool wide = w->type[0] == 'l';
+  const char *n = kiln_emit_dim(&w->emitter, c->n.extent, wide),
+             *mn = kiln_emit_dim(&w->emitter, products, wide);
+  LINE(w, "// A thread for each result.");
+  LINE(w, "const %s result = (%s)blockIdx.x * %u + threadIdx.x;", w->type, w->type, c->tile.threads);
+  LINE(w, "if (result >= %s) return;", kiln_emit_dim(&w->emitter, results, wide));
+  LINE(w, "const %s batch = result / %s, m = result %% %s / %s, n = result %% %s;", w->type, mn, mn, n, n);
+  emit_steps(w, step_name(w, "k"), "0", step_count(w, c->k.extent), 1, step_name(w, "k"));
+  LINE(w, "const %s sums[] = {(%s)kiln_total(total)};", w->sum_tile, w->sum_tile);
 }

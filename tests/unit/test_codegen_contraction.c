@@ -69,21 +69,14 @@ static void every_dtype_in_every_orientation(void **state) {
 static void every_form_with_its_epilogue(void **state) {
   (void)state;
   static const char *const texts[] = {
-      "graph g(%a: f16[2,9,33], %b: f16[21,33], %c: f16[21]) { %y = gemm_rcr_bias(%a, %b, %c) {alpha=0.5} "
-      "return %y }",
-      "graph g(%a: bf16[9,34], %b: bf16[21,34], %c: bf16[21]) { %y = gemm_rcr_bias_relu(%a, %b, %c) return "
-      "%y }",
-      "graph g(%a: f32[9,34], %b: f32[21,34], %c: f32[21]) { %y = gemm_rcr_bias_sigmoid(%a, %b, %c) "
-      "{alpha=-1} "
-      "return %y }",
-      "graph g(%a: i8[9,70], %b: i8[21,70], %c: i8[21]) { %y = gemm_rcr_bias_relu(%a, %b, %c) {alpha=-3} "
-      "return %y }",
+      "graph g(%a: f16[2,9,33], %b: f16[21,33], %c: f16[21]) { %y = gemm_rcr_bias(%a, %b, %c) {alpha=0.5} return %y }",
+      "graph g(%a: bf16[9,34], %b: bf16[21,34], %c: bf16[21]) { %y = gemm_rcr_bias_relu(%a, %b, %c) return %y }",
+      "graph g(%a: f32[9,34], %b: f32[21,34], %c: f32[21]) { %y = gemm_rcr_bias_sigmoid(%a, %b, %c) {alpha=-1} return %y }",
+      "graph g(%a: i8[9,70], %b: i8[21,70], %c: i8[21]) { %y = gemm_rcr_bias_relu(%a, %b, %c) {alpha=-3} return %y }",
       "graph g(%a: i8[9,70], %b: i8[21,70]) { %y = gemm_rcr(%a, %b) {out=i32, alpha=1000} return %y }",
       "graph g(%a: i64[9,7], %b: i64[21,7]) { %y = gemm_rcr(%a, %b) {alpha=9007199254740992} return %y }",
       "graph g(%a: f16[9,40], %b: f16[21,40]) { %y = gemm_rcr(%a, %b) {out=f32} return %y }",
-      "graph g(%a: f64[9,40], %b: f64[21,40], %c: f64[21]) { %y = gemm_rcr_bias_sigmoid(%a, %b, %c) "
-      "{out=f16} "
-      "return %y }",
+      "graph g(%a: f64[9,40], %b: f64[21,40], %c: f64[21]) { %y = gemm_rcr_bias_sigmoid(%a, %b, %c) {out=f16} return %y }",
       "graph g(%a: f32[9,40], %b: f32[21,40]) { %y = gemm_rcr(%a, %b) {out=bf16} return %y }",
   };
   CHECK_ALL(texts, "sm_80", NULL);
@@ -119,15 +112,12 @@ static void batches_are_broadcast(void **state) {
 static void operands_lie_as_strides_and_alignment_say(void **state) {
   (void)state;
   static const char *const texts[] = {
-      "graph g(%a: f16[40,48] strides [96,2], %b: f16[40,48] strides [1,40]) { %y = gemm_rcr(%a, %b) return "
-      "%y }",
+      "graph g(%a: f16[40,48] strides [96,2], %b: f16[40,48] strides [1,40]) { %y = gemm_rcr(%a, %b) return %y }",
       "graph g(%a: f16[40,48] align 2, %b: f16[40,48] align 4) { %y = gemm_rcr(%a, %b) return %y }",
       "graph g(%a: f16[40,44] align 8, %b: f16[44,42]) { %y = matmul(%a, %b) return %y strides [1,64] }",
-      "graph g(%a: f32[40,48] strides [0,1], %b: f32[40,48] strides [1,0]) { %y = gemm_rcr(%a, %b) return %y "
-      "}",
+      "graph g(%a: f32[40,48] strides [0,1], %b: f32[40,48] strides [1,0]) { %y = gemm_rcr(%a, %b) return %y }",
       "graph g(%a: i8[40,48] strides [50,1], %b: i8[48,40]) { %y = matmul(%a, %b) return %y strides [41,1] }",
-      "graph g(%a: bf16[2,3,16,32] strides [1536,32,96,1], %b: bf16[2,3,32,8] strides [768,8,24,1]) "
-      "{ %y = matmul(%a, %b) return %y strides [384,8,24,1] }",
+      "graph g(%a: bf16[2,3,16,32] strides [1536,32,96,1], %b: bf16[2,3,32,8] strides [768,8,24,1]) { %y = matmul(%a, %b) return %y strides [384,8,24,1] }",
   };
   CHECK_ALL(texts, "sm_80", NULL);
 }
@@ -148,8 +138,7 @@ static void a_matrix_times_a_vector_in_every_layout(void **state) {
   const int64_t symbols[KILN_MAX_SYMBOLS] = {90, 50};
   static const char *const texts[] = {
       "graph g[K,N](%a: f16[1,512], %b: f16[1000,512]) { %y = gemm_rcr(%a, %b) return %y }",
-      "graph g[K,N](%a: f16[1,512], %b: f16[512,1000], %c: f16[1000]) "
-      "{ %y = matmul(%a, %b) %z = add(%y, %c) return %z }",
+      "graph g[K,N](%a: f16[1,512], %b: f16[512,1000], %c: f16[1000]) { %y = matmul(%a, %b) %z = add(%y, %c) return %z }",
       "graph g[K,N](%a: f32[300,77], %b: f32[77]) { %y = matmul(%a, %b) return %y }",
       "graph g[K,N](%a: bf16[3,300,80], %b: bf16[80,1]) { %y = matmul(%a, %b) return %y }",
       "graph g[K,N](%a: f64[1300], %b: f64[1300]) { %y = matmul(%a, %b) return %y }",
@@ -163,21 +152,28 @@ static void a_matrix_times_a_vector_in_every_layout(void **state) {
   CHECK_ALL(texts, "sm_80", symbols);
 }
 
+static void many_small_products(void **state) {
+  (void)state;
+  const int64_t symbols[KILN_MAX_SYMBOLS] = {70};
+  static const char *const texts[] = {
+      "graph g[B](%a: f32[1000,3,5], %b: f32[1000,5,4]) { %y = matmul(%a, %b) return %y }",
+      "graph g[B](%a: i8[B,7,33], %b: i8[B,33,2]) { %y = matmul(%a, %b) return %y }",
+      "graph g[B](%a: bf16[B,1,8], %b: bf16[6,8], %c: bf16[6]) { %y = gemm_rcr_bias_relu(%a, %b, %c) return %y }",
+      "graph g[B](%a: f64[1,3], %b: f64[3,1]) { %y = matmul(%a, %b) {out=f16} %z = exp(%y) return %z }",
+  };
+  CHECK_ALL(texts, "sm_90", symbols);
+}
+
 /* Casts, scales, pads, gathered rows on the way in; activations, residuals, renamed elements on the way out.
  */
 static void what_comes_before_and_after_is_part_of_the_kernel(void **state) {
   (void)state;
   static const char *const texts[] = {
-      "graph g(%a: f16[70,64], %b: f16[40,64], %r: f16[70,40]) "
-      "{ %y = gemm_rcr(%a, %b) %s = silu(%y) %z = add(%s, %r) return %z }",
-      "graph g(%a: f16[2,35,64], %b: f16[64,48]) { %y = matmul(%a, %b) %v = reshape(%y) {shape=[2,35,6,8]} "
-      "%p = permute(%v) {dims=[0,2,1,3]} %q = cast(%p) {dtype=f32} %z = mul(%q, %q) return %z, %y }",
-      "graph g(%a: i8[70,64], %s: f16[70,1], %b: f16[40,64]) "
-      "{ %f = cast(%a) {dtype=f16} %d = mul(%f, %s) %y = gemm_rcr(%d, %b) %z = relu(%y) return %z }",
-      "graph g(%t: f32[50,32], %i: i64[21], %b: f32[32,20]) "
-      "{ %e = embedding(%t, %i) %y = matmul(%e, %b) %z = tanh(%y) return %z }",
-      "graph g(%a: f16[17,20], %c: f16[17,12], %b: f16[32,24]) { %x = cat(%a, %c) {dim=1} "
-      "%p = pad(%x) {low=[0,0], high=[3,0]} %y = matmul(%p, %b) return %y }",
+      "graph g(%a: f16[70,64], %b: f16[40,64], %r: f16[70,40]) { %y = gemm_rcr(%a, %b) %s = silu(%y) %z = add(%s, %r) return %z }",
+      "graph g(%a: f16[2,35,64], %b: f16[64,48]) { %y = matmul(%a, %b) %v = reshape(%y) {shape=[2,35,6,8]} %p = permute(%v) {dims=[0,2,1,3]} %q = cast(%p) {dtype=f32} %z = mul(%q, %q) return %z, %y }",
+      "graph g(%a: i8[70,64], %s: f16[70,1], %b: f16[40,64]) { %f = cast(%a) {dtype=f16} %d = mul(%f, %s) %y = gemm_rcr(%d, %b) %z = relu(%y) return %z }",
+      "graph g(%t: f32[50,32], %i: i64[21], %b: f32[32,20]) { %e = embedding(%t, %i) %y = matmul(%e, %b) %z = tanh(%y) return %z }",
+      "graph g(%a: f16[17,20], %c: f16[17,12], %b: f16[32,24]) { %x = cat(%a, %c) {dim=1} %p = pad(%x) {low=[0,0], high=[3,0]} %y = matmul(%p, %b) return %y }",
   };
   CHECK_ALL(texts, "sm_80", NULL);
 }
@@ -343,6 +339,7 @@ int main(void) {
       cmocka_unit_test(operands_lie_as_strides_and_alignment_say),
       cmocka_unit_test(sizes_come_with_the_execution),
       cmocka_unit_test(a_matrix_times_a_vector_in_every_layout),
+      cmocka_unit_test(many_small_products),
       cmocka_unit_test(what_comes_before_and_after_is_part_of_the_kernel),
       cmocka_unit_test(long_sums_are_taken_in_levels),
       cmocka_unit_test(tensor_cores_multiply_no_more_than_the_padded_tiles),
