@@ -3,7 +3,7 @@
  * One reduction of the group says what a row is: the points of its operand along the reduced axes, as one
  * axis. The region has an axis for each axis that is kept, and the row. A stored value either has the kept
  * shape, one element per row, or the whole one, up to views that only rearrange; anything else is refused, as
- * is a reduction along other axes. Called by codegen.c for groups of the kind "rows", and by grouping to ask.
+ * is a reduction along other axes. Called by codegen.c for groups of the kind "rows".
  */
 #include "codegen/rows.h"
 #include "codegen/elementwise.h"
@@ -275,18 +275,6 @@ static kiln_region_t across(const builder_t *b, kiln_region_t region, uint32_t p
   region.axes = axes;
   kiln_region_t vectors = kiln_schedule_vectorize(b->kernel, region, context);
   return scatters(b, &vectors, context->symbol_class) ? region : vectors;
-}
-
-const char *kiln_rows_refuses(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_group_t *group) {
-  const kiln_node_t *node = leader(graph, group);
-  if (!node) return "it has no reduction";
-  kiln_grouping_t nowhere = {.storage = KILN_NEW_ARRAY(arena, kiln_buffer_ref_t, graph->value_count)};
-  builder_t b = {.kernel = kiln_kernel_create(arena, graph), .group = group};
-  kiln_status_t status = build(&b, node, &nowhere);
-  if (!status) return NULL;
-  const char *reason = kiln_arena_strdup(arena, kiln_status_message(status));
-  kiln_status_free(status);
-  return reason;
 }
 
 kiln_status_t kiln_rows_generate(kiln_arena_t *arena, const kiln_graph_t *graph,

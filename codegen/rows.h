@@ -9,9 +9,6 @@
 #include "codegen/emit.h"
 
 bool kiln_rows_accepts(const kiln_graph_t *graph, uint32_t node);
-/* Why these nodes and stores are not one kernel of the family, in a sentence; NULL when they are. The group's
- * storage is not looked at. */
-const char *kiln_rows_refuses(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_group_t *group);
 kiln_status_t kiln_rows_generate(kiln_arena_t *arena, const kiln_graph_t *graph,
                                  const kiln_grouping_t *grouping, const kiln_group_t *group,
                                  const kiln_codegen_context_t *context, kiln_kernel_source_t *out_kernel);
