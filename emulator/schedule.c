@@ -175,7 +175,9 @@ static void report_stuck(emu_block_t *block) {
 emu_block_state_t emu_block_run(emu_block_t *block) {
   emu_launch_t *launch = block->launch;
   uint64_t counted = block->instructions,
-           end = counted + (launch->kernel->may_wait ? WAITING_QUANTUM : WORKING_QUANTUM);
+           quantum = launch->kernel->may_wait ? WAITING_QUANTUM : WORKING_QUANTUM;
+  if (launch->instruction_limit && launch->instruction_limit < quantum) quantum = launch->instruction_limit;
+  uint64_t end = counted + quantum;
   uint32_t idle = 0;
   while (block->live_threads && !atomic_load_explicit(&launch->stop, memory_order_relaxed)) {
     emu_warp_t *w = &block->warps[block->next_warp];
