@@ -56,7 +56,8 @@ struct emu_symbol {
 typedef struct {
   const char *name;
   bool is_entry;
-  bool addressed; /* of the first declaration: its address is taken, so that a call through a pointer may reach it */
+  bool addressed;    /* of the first declaration: its address is taken, so that a call through a pointer may
+                        reach it */
   size_t parameters; /* token after the name: "(" or, without parameters, the body or ";" */
   size_t results;    /* token "(" of a function's results, 0 without */
   size_t body;       /* token "{"; 0 for a declaration */

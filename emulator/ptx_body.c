@@ -572,7 +572,8 @@ static void finish(emu_builder_t *b) {
 
 void emu_ptx_kernel(emu_module_t *m, const emu_function_t *entry, emu_kernel_t *out_kernel) {
   emu_builder_t b = {.m = m, .kernel = out_kernel, .constant_index = kiln_map_create(&m->arena)};
-  *out_kernel = (emu_kernel_t){.name = entry->name, .source = m->source, .frame_bytes = 64}; /* 0: no offset */
+  *out_kernel =
+      (emu_kernel_t){.name = entry->name, .source = m->source, .frame_bytes = 64}; /* 0: no offset */
   push_scope(&b);
   push_scope(&b);
   read_kernel_parameters(&b, entry);
