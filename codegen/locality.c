@@ -86,7 +86,8 @@ static void measure(case_t *it, const kiln_kernel_t *kernel, const kiln_region_t
   it->region = region;
   it->points = KILN_BLOCK_THREADS * 16 / bytes;
   for (uint32_t i = 0; i < region->axis_count; i++) {
-    it->extents[i] = size_of(it, kernel->axes[region->axes[i]].extent);
+    double extent = size_of(it, kernel->axes[region->axes[i]].extent);
+    it->extents[i] = extent < 1 ? 1 : extent; /* T - 4 where T is 1 */
   }
   for (uint32_t i = 0; i < region->store_count; i++) {
     const kiln_kernel_store_t *store = &region->stores[i];
