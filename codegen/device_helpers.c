@@ -253,8 +253,8 @@ static const helper_t helpers[] = {
     {"kiln_minimum", BINARY("kiln_minimum", "  return a < b || a != a ? a : b;\n")},
     {"kiln_clamp",
      "template <typename T, typename L, typename H>\n" FUNCTION "T kiln_clamp(T a, L low, H high) {\n"
-     "  const T raised = a < low ? (T)low : a;\n"
-     "  return raised > high ? (T)high : raised;\n"
+     "  const T raised = a < low || low != low ? (T)low : a;\n"
+     "  return raised > high || high != high ? (T)high : raised;\n"
      "}\n"},
     /* -- reductions: what two partial results give, the same in either order */
     {"kiln_sum", "struct kiln_sum {\n"
