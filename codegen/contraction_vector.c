@@ -34,8 +34,8 @@ static kiln_kernel_store_t part_store(kiln_contraction_t *c, uint32_t number,
 static uint32_t most_lanes(const kiln_contraction_t *c, const kiln_vector_plan_t *plan) {
   uint32_t lanes = kiln_contraction_chunk(c);
   if (!plan->along_rows) return lanes;
-  double rows = kiln_contraction_typical(c, plan->matrix->rows->extent) *
-                kiln_contraction_typical(c, c->batch.extent);
+  double rows =
+      kiln_contraction_typical(c, plan->matrix->rows->extent) * kiln_contraction_typical(c, c->batch.extent);
   uint32_t least = kiln_dtype_bytes(c->dtype) < 4 ? 4 / (uint32_t)kiln_dtype_bytes(c->dtype) : 1;
   while (lanes > least && rows / (32 * lanes) < c->context->target->sm_count) lanes /= 2;
   return lanes;
