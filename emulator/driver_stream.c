@@ -17,8 +17,8 @@
 #include <string.h>
 #include <time.h>
 
-#define ENGINE_NAP_NS 50000
-#define ENGINE_NAPS 20 /* without work before it sleeps */
+#define ENGINE_NAP_NS 1000000 /* waking more often than that would disturb who does the work itself */
+#define ENGINE_NAPS 2         /* without work before it sleeps */
 
 /* --- order --- */
 
