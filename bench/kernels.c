@@ -90,7 +90,7 @@ static void check_plain(kiln_arena_t *arena, const job_t *job, const kiln_graph_
 
 static CUfunction load_plain(kiln_arena_t *arena, const job_t *job) {
   kiln_target_t target;
-  kiln_compiler_t *compiler;
+  kiln_compiler_t *compiler = NULL;
   kiln_kernel_artifact_t artifact;
   CUmodule module = NULL;
   kiln_status_t status = kiln_target_parse("sm_90", &target);

@@ -224,8 +224,7 @@ static void columns_of_every_shape(void **state) {
       "graph g(%x: f32[100,96]) { %y = sum(%x) {dims=[0]} return %y }",
       "graph g(%x: f16[3,1000,37]) { %y = var(%x) {dims=[1]} %z = argmax(%x) {dim=1} return %y, %z }",
       "graph g(%x: f16[700,72]) { %z = argmin(%x) {dim=0} %y = mean(%x) {dims=[0]} return %z, %y }",
-      "graph g(%x: bf16[50,7,96], %b: bf16[96]) { %y = sum(%x) {dims=[0,1]} %z = add(%y, %b) %w = relu(%z) "
-      "return %w, %y }",
+      "graph g(%x: bf16[50,7,96], %b: bf16[96]) { %y = sum(%x) {dims=[0,1]} %z = add(%y, %b) %w = relu(%z) return %w, %y }",
       "graph g(%x: f64[2,20,1002]) { %y = var(%x) {dims=[1], keepdim=true} return %y }",
       "graph g(%x: i8[300,64]) { %y = any(%x) {dims=[0]} %z = prod(%x) {dims=[0]} return %y, %z }",
       "graph g(%x: u8[17,1]) { %y = amax(%x) {dims=[0]} return %y }",

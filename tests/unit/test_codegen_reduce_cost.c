@@ -109,8 +109,7 @@ static void no_kernel_spills_registers(void **state) {
   (void)state;
   static const char *const texts[] = {
       "graph g(%x: f16[30,32768]) { %y = softmax(%x) {dim=1} return %y }",
-      "graph g(%x: f32[30,16384], %g: f32[16384], %b: f32[16384]) { %y = layernorm_sigmoid_mul(%x, %g, %b) "
-      "{normalized_shape=[16384]} return %y }",
+      "graph g(%x: f32[30,16384], %g: f32[16384], %b: f32[16384]) { %y = layernorm_sigmoid_mul(%x, %g, %b) {normalized_shape=[16384]} return %y }",
       "graph g(%x: f32[30,8191]) { %y = log_softmax(%x) {dim=1} %a = argmax(%x) {dim=1} return %y, %a }",
       "graph g[T,S](%x: bf16[T,S]) { %y = softmax(%x) {dim=1} return %y }",
       "graph g(%x: i8[5000,256]) { %y = argmax(%x) {dim=0} %z = amin(%x) {dims=[0]} return %y, %z }",
