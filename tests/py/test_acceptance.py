@@ -3,6 +3,7 @@
 tests/acceptance/cases/index.json states launches (at most) and fires (repetitions rewritten). Values are
 checked twice: by `kiln run --check` against the reference evaluator, and here against NumPy. The graphs of the set
 `grouping` are checked for their values only, since launches are merged vertically so far, not horizontally.
+Labels: release-only (the sanitized emulator takes minutes; test_cli runs the same code)
 """
 import json
 import tempfile
