@@ -50,7 +50,6 @@ typedef struct {
   const kiln_value_id_t *temp_values;
   uint32_t temp_count;
   uint32_t slot_count;
-  uint64_t unsupported_node; /* index + 1 of a node that no family accepts; 0: none */
 } kiln_grouping_t;
 
 /* What passes must know of kernels, per family: implemented in codegen, handed over by the pipeline. */
