@@ -33,7 +33,7 @@ static json_t *groups_json(const kiln_grouping_t *grouping) {
     const kiln_group_t *group = &grouping->groups[i];
     json_array_append_new(list,
                           json_pack("{s:s, s:I, s:I, s:I, s:s}", "kind", group->kind, "nodes",
-                                    (json_int_t)group->node_count, "members", (json_int_t)group->members,
+                                    (json_int_t)group->node_count, "members", (json_int_t)group->member_count,
                                     "level", (json_int_t)group->level, "reason", group->reason));
   }
   return list;

@@ -46,9 +46,9 @@ static json_t *groups_json(const kiln_grouping_t *grouping) {
   json_t *groups = json_array();
   for (uint32_t i = 0; grouping && i < grouping->group_count; i++) {
     const kiln_group_t *group = &grouping->groups[i];
-    json_array_append_new(groups,
-                          json_pack("{s:s, s:I, s:I}", "kind", group->kind, "nodes",
-                                    (json_int_t)group->node_count, "members", (json_int_t)group->members));
+    json_array_append_new(groups, json_pack("{s:s, s:I, s:I}", "kind", group->kind, "nodes",
+                                            (json_int_t)group->node_count, "members",
+                                            (json_int_t)group->member_count));
   }
   return groups;
 }

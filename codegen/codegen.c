@@ -14,9 +14,9 @@ typedef kiln_status_t (*generate_t)(kiln_arena_t *arena, const kiln_graph_t *gra
 
 /* 400 nodes compile in about 0.4 s; 480 pointers leave room for dimensions in 4 KiB of parameters. */
 static const kiln_family_t families[] = {
-    {"elementwise", kiln_elementwise_accepts, 400, 480},
-    {"rows", kiln_rows_accepts, 400, 480},
-    {"contraction", kiln_contraction_accepts, 400, 480},
+    {"elementwise", kiln_elementwise_accepts, 400, 480, NULL},
+    {"rows", kiln_rows_accepts, 400, 480, NULL},
+    {"contraction", kiln_contraction_accepts, 400, 480, NULL},
 };
 
 static const generate_t generators[] = {

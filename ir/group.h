@@ -8,6 +8,7 @@
 #define KILN_IR_GROUP_H
 
 #include "ir/graph.h"
+#include "ir/target.h"
 
 typedef enum {
   KILN_BUFFER_INPUT,  /* graph input `index` */
@@ -27,7 +28,7 @@ typedef struct {
   kiln_buffer_ref_t buffer;
 } kiln_store_t;
 
-typedef struct {
+typedef struct kiln_group {
   const char *kind;      /* the kernel family: "elementwise", "reduction" ... */
   const uint32_t *nodes; /* in topological order; empty for a plain copy of inputs to outputs */
   uint32_t node_count;
@@ -35,7 +36,11 @@ typedef struct {
   uint32_t input_count;
   const kiln_store_t *stores;
   uint32_t store_count;
-  uint32_t members;   /* vertical groups side by side in this launch; 1 when alone */
+  /* A horizontal group: vertical groups of one class (below) side by side in one launch. Their nodes, inputs
+   * and stores are together those of the group, which keeps each input once; members have no members. 1 and
+   * NULL when alone. */
+  const struct kiln_group *members;
+  uint32_t member_count;
   uint32_t level;     /* groups of one level are independent; levels increase along every dependency */
   const char *reason; /* why it was not merged with a neighbour, for explain; "" when nothing kept it apart */
 } kiln_group_t;
@@ -52,6 +57,15 @@ typedef struct {
   uint32_t slot_count;
 } kiln_grouping_t;
 
+/* With whom a vertical group may share a launch, and what it costs there. */
+typedef struct {
+  uint64_t key[2]; /* one kernel runs groups of one kind and equal keys, whatever their number and sizes */
+  double blocks;   /* thread blocks when alone, symbols at their typical values */
+  double block_ns; /* modelled time of one block on the target */
+  double bytes;    /* read and written, at least */
+  uint32_t blocks_per_sm; /* that run at once */
+} kiln_member_class_t;
+
 /* What passes must know of kernels, per family: implemented in codegen, handed over by the pipeline. */
 typedef struct {
   const char *name;
@@ -59,6 +73,10 @@ typedef struct {
   bool (*accepts)(const kiln_graph_t *graph, uint32_t node);
   uint32_t max_nodes;   /* of one kernel */
   uint32_t max_buffers; /* pointers of one kernel */
+  /* The class of a vertical group (its nodes, inputs and stores); false: it must stay alone. Costs no more
+   * than a walk over its nodes. NULL: the family has no grouped form. */
+  bool (*classify)(kiln_arena_t *arena, const kiln_graph_t *graph, const struct kiln_group *group,
+                   const kiln_target_t *target, kiln_member_class_t *out_class);
 } kiln_family_t;
 
 typedef struct {

@@ -421,7 +421,7 @@ static kiln_group_t make_group(state_t *s, bucket_t *bucket) {
                         .node_count = (uint32_t)s->cone.node_count,
                         .inputs = inputs,
                         .input_count = (uint32_t)s->cone.leaf_count,
-                        .members = 1,
+                        .member_count = 1,
                         .level = bucket->level,
                         .reason = reason_of(s, bucket)};
 }

@@ -55,7 +55,7 @@ static void put_groups(const kiln_grouping_t *grouping, kiln_buffer_t *out) {
     kiln_mpack_str(out, "nodes");
     kiln_mpack_uint(out, group->node_count);
     kiln_mpack_str(out, "members");
-    kiln_mpack_uint(out, group->members);
+    kiln_mpack_uint(out, group->member_count);
     kiln_mpack_str(out, "level");
     kiln_mpack_uint(out, group->level);
     kiln_mpack_str(out, "reason");
