@@ -300,12 +300,18 @@ static kiln_expr_id_t read_value(kiln_lowering_t *lowering, const kiln_request_t
 
 kiln_kernel_store_t kiln_lower_store(kiln_lowering_t *lowering, const kiln_store_t *store,
                                      const kiln_expr_id_t *index) {
-  const kiln_type_t *type = type_of(lowering, store->value);
+  kiln_kernel_t *kernel = lowering->kernel;
+  const kiln_type_t *type = type_of(lowering, store->window ? store->window->of : store->value);
   kiln_dim_t strides[KILN_MAX_RANK];
   kiln_kernel_buffer_t buffer = {.ref = store->buffer, .dtype = type->dtype, .written = true};
   layout_of(lowering, type, buffer.ref, strides, &buffer.align_bytes);
-  return (kiln_kernel_store_t){.buffer = kiln_kernel_buffer(lowering->kernel, buffer),
-                               .offset = kiln_view_linear(lowering->kernel, type->rank, index, strides)};
+  kiln_expr_id_t offset = kiln_view_linear(kernel, type->rank, index, strides);
+  if (store->window) {
+    kiln_expr_id_t start[KILN_MAX_RANK];
+    for (uint32_t i = 0; i < type->rank; i++) start[i] = kiln_index_constant(kernel, store->window->start[i]);
+    offset = kiln_index_add(kernel, offset, kiln_view_linear(kernel, type->rank, start, strides));
+  }
+  return (kiln_kernel_store_t){.buffer = kiln_kernel_buffer(kernel, buffer), .offset = offset};
 }
 
 /* --- constants

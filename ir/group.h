@@ -21,11 +21,18 @@ typedef struct {
   uint32_t index;
 } kiln_buffer_ref_t;
 
+/* Where a value lies inside a larger one: it was to be concatenated, and is written there at once. */
+typedef struct {
+  kiln_value_id_t of; /* what the buffer holds; no node list has it, several stores make it together */
+  kiln_dim_t start[KILN_MAX_RANK]; /* where the value's first element stands in it, per axis */
+} kiln_window_t;
+
 /* One value written by a group. The same value may be stored twice (returned twice, or returned and read on).
  */
 typedef struct {
   kiln_value_id_t value;
   kiln_buffer_ref_t buffer;
+  const kiln_window_t *window; /* NULL: the buffer holds the value alone */
 } kiln_store_t;
 
 typedef struct kiln_group {
@@ -64,6 +71,7 @@ typedef struct {
   double block_ns; /* modelled time of one block on the target */
   double bytes;    /* read and written, at least */
   uint32_t blocks_per_sm; /* that run at once */
+  const char *name;       /* of the class, for explain: "f16 rows of up to 256"; NULL: its kind says enough */
 } kiln_member_class_t;
 
 /* What passes must know of kernels, per family: implemented in codegen, handed over by the pipeline. */

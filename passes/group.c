@@ -393,13 +393,13 @@ static void add_stores(state_t *s, const bucket_t *bucket, const uint32_t *first
   for (size_t i = 0; i < bucket->count; i++) {
     const stored_t *stored = &bucket->items[i];
     if (!stored->use_count) {
-      stores[group->store_count++] = (kiln_store_t){stored->value, {KILN_BUFFER_TEMP, s->temp_count++}};
+      stores[group->store_count++] = (kiln_store_t){stored->value, {KILN_BUFFER_TEMP, s->temp_count++}, NULL};
     }
     uint32_t output = first_output[stored->value];
     for (uint32_t use = 0; use < stored->first_use + stored->use_count;
          use++, output = next_output[output - 1]) {
       if (use < stored->first_use) continue;
-      stores[group->store_count++] = (kiln_store_t){stored->value, {KILN_BUFFER_OUTPUT, output - 1}};
+      stores[group->store_count++] = (kiln_store_t){stored->value, {KILN_BUFFER_OUTPUT, output - 1}, NULL};
     }
   }
   group->stores = stores;
