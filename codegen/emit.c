@@ -265,11 +265,20 @@ static kiln_slot_t buffer_slot(const kiln_kernel_buffer_t *buffer) {
   return (kiln_slot_t){.kind = KILN_SLOT_BUFFER, .buffer = buffer->ref};
 }
 
-/* The parameters: what is read, what is written, numbers. Written to the signature and the slots alike. */
-static const kiln_slot_t *emit_params(kiln_emitter_t *emitter, kiln_buffer_t *out, uint32_t *out_count) {
+static void emit_scratch_param(kiln_buffer_t *out, kiln_dim_t need, const char *param, kiln_slot_kind_t kind,
+                               kiln_slot_t *slots, uint32_t *count) {
+  if (kiln_dim_is(need, 0)) return;
+  kiln_buffer_printf(out, "%s%s", *count ? ",\n    " : "\n    ", param);
+  slots[(*count)++] = (kiln_slot_t){.kind = kind};
+}
+
+/* The parameters: what is read, what is written, scratch memory, numbers. Written to the signature and the
+ * slots alike. */
+static const kiln_slot_t *emit_params(kiln_emitter_t *emitter, const kiln_scratch_t *scratch,
+                                      kiln_buffer_t *out, uint32_t *out_count) {
   kiln_kernel_t *kernel = emitter->kernel;
   kiln_slot_t *slots =
-      KILN_NEW_ARRAY(kernel->arena, kiln_slot_t, kernel->buffer_count + emitter->param_count);
+      KILN_NEW_ARRAY(kernel->arena, kiln_slot_t, kernel->buffer_count + 2 + emitter->param_count);
   uint32_t count = 0;
   for (size_t i = 0; i < 2 * kernel->buffer_count; i++) {
     const kiln_kernel_buffer_t *buffer = &kernel->buffers[i % kernel->buffer_count];
@@ -280,6 +289,10 @@ static const kiln_slot_t *emit_params(kiln_emitter_t *emitter, kiln_buffer_t *ou
                        emitter->buffer_names[i % kernel->buffer_count]);
     slots[count++] = buffer_slot(buffer);
   }
+  emit_scratch_param(out, scratch->workspace_bytes, "unsigned char *__restrict__ workspace",
+                     KILN_SLOT_WORKSPACE, slots, &count);
+  emit_scratch_param(out, scratch->counters, "unsigned *__restrict__ counters", KILN_SLOT_COUNTERS, slots,
+                     &count);
   for (size_t i = 0; i < emitter->param_count; i++) {
     const kiln_param_t *param = &emitter->params[i];
     kiln_buffer_printf(out, "%s%s n%zu", count ? ",\n    " : "\n    ", param->is_wide ? "long long" : "int",
@@ -346,7 +359,7 @@ static void emit_source(kiln_emitter_t *emitter, const kiln_grouping_t *grouping
   }
   kiln_buffer_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u) %s(", kernel->block[0],
                      kernel->entry);
-  kernel->slots = emit_params(emitter, out, &kernel->slot_count);
+  kernel->slots = emit_params(emitter, &kernel->scratch, out, &kernel->slot_count);
   kiln_buffer_puts(out, ") {\n");
   emit_table_pointers(emitter, out);
   kiln_buffer_append(out, emitter->body.data, emitter->body.size);

@@ -45,8 +45,9 @@ kiln_extent_t kiln_emit_threads(kiln_kernel_t *kernel, const kiln_region_t *regi
 const char *kiln_emit_thread_count(kiln_emitter_t *emitter, const kiln_region_t *region, bool *out_is_wide);
 kiln_status_t kiln_emit_kernel(kiln_emitter_t *emitter, const kiln_grouping_t *grouping, const char *entry,
                                kiln_kernel_source_t *out_kernel);
-/* The same for a family that writes its body itself, between the two: kernel has entry, grid, block and
- * shared_bytes; source and slots are added. */
+/* The same for a family that writes its body itself, between the two: kernel has entry, grid, block,
+ * shared_bytes and scratch, which the body finds at `workspace` and `counters`; source and slots are added.
+ */
 void kiln_emit_begin(kiln_emitter_t *emitter);
 kiln_status_t kiln_emit_finish(kiln_emitter_t *emitter, const kiln_grouping_t *grouping,
                                kiln_kernel_source_t *kernel);

@@ -14,10 +14,12 @@
 
 /* One kernel parameter. */
 typedef enum {
-  KILN_SLOT_BUFFER,  /* the device address of a buffer */
-  KILN_SLOT_DIM32,   /* a dimension expression as a 32-bit integer */
-  KILN_SLOT_DIM64,   /* a dimension expression as a 64-bit integer */
-  KILN_SLOT_CONSTANT /* the address of constant data `buffer.index` of the plan */
+  KILN_SLOT_BUFFER,    /* the device address of a buffer */
+  KILN_SLOT_DIM32,     /* a dimension expression as a 32-bit integer */
+  KILN_SLOT_DIM64,     /* a dimension expression as a 64-bit integer */
+  KILN_SLOT_CONSTANT,  /* the address of constant data `buffer.index` of the plan */
+  KILN_SLOT_WORKSPACE, /* the address of the workspace */
+  KILN_SLOT_COUNTERS   /* the address of the counters */
 } kiln_slot_kind_t;
 
 typedef struct {
@@ -32,6 +34,13 @@ typedef struct {
   uint32_t divisor;
 } kiln_extent_t;
 
+/* Memory through which the blocks of one launch work together. Launches run one after the other, so a plan
+ * needs as much as the launch that needs most. */
+typedef struct {
+  kiln_dim_t workspace_bytes; /* holds whatever was there */
+  kiln_dim_t counters;        /* 32 bits each: 0 before the launch, and 0 after it */
+} kiln_scratch_t;
+
 /* A kernel before NVRTC: what codegen returns for a group. */
 typedef struct {
   const char *entry;     /* the extern "C" name in the source */
@@ -39,6 +48,7 @@ typedef struct {
   kiln_extent_t grid[3]; /* a grid of 0 blocks means nothing to do */
   uint32_t block[3];
   uint32_t shared_bytes;
+  kiln_scratch_t scratch;
   const kiln_slot_t *slots;
   uint32_t slot_count;
 } kiln_kernel_source_t;
@@ -49,6 +59,7 @@ typedef struct {
   kiln_extent_t grid[3];
   uint32_t block[3];
   uint32_t shared_bytes;
+  kiln_scratch_t scratch;
   const kiln_slot_t *slots;
   uint32_t slot_count;
 } kiln_launch_t;

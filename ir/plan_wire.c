@@ -9,7 +9,7 @@
 #include "ir/mpack_path.h"
 #include "ir/plan.h"
 
-static const char format_name[] = "kiln plan 1";
+static const char format_name[] = "kiln plan 2";
 
 /* --- encoding ------------------------------------------------------------------------------------------- */
 
@@ -44,9 +44,15 @@ static void put_tensors(kiln_buffer_t *out, const char *key, const kiln_plan_ten
   }
 }
 
-/* [kind, buffer kind, buffer index], [kind, dim] or [kind, constant] */
+/* How many items a slot's array has. */
+static uint32_t slot_items(kiln_slot_kind_t kind) {
+  if (kind == KILN_SLOT_WORKSPACE || kind == KILN_SLOT_COUNTERS) return 1;
+  return kind == KILN_SLOT_BUFFER ? 3 : 2;
+}
+
+/* [kind, buffer kind, buffer index], [kind, dim], [kind, constant] or [kind] */
 static void put_slot(kiln_buffer_t *out, const kiln_slot_t *slot) {
-  kiln_mpack_array(out, slot->kind == KILN_SLOT_BUFFER ? 3 : 2);
+  kiln_mpack_array(out, slot_items(slot->kind));
   kiln_mpack_uint(out, slot->kind);
   switch (slot->kind) {
   case KILN_SLOT_BUFFER:
@@ -60,11 +66,14 @@ static void put_slot(kiln_buffer_t *out, const kiln_slot_t *slot) {
   case KILN_SLOT_CONSTANT:
     kiln_mpack_uint(out, slot->buffer.index);
     break;
+  case KILN_SLOT_WORKSPACE:
+  case KILN_SLOT_COUNTERS:
+    break;
   }
 }
 
 static void put_launch(kiln_buffer_t *out, const kiln_launch_t *launch) {
-  kiln_mpack_map(out, 6);
+  kiln_mpack_map(out, 8);
   kiln_mpack_str(out, "kernel");
   kiln_mpack_bin(out, launch->kernel.bytes, sizeof launch->kernel.bytes);
   kiln_mpack_str(out, "entry");
@@ -80,6 +89,10 @@ static void put_launch(kiln_buffer_t *out, const kiln_launch_t *launch) {
   for (int i = 0; i < 3; i++) kiln_mpack_uint(out, launch->block[i]);
   kiln_mpack_str(out, "shared");
   kiln_mpack_uint(out, launch->shared_bytes);
+  kiln_mpack_str(out, "workspace");
+  put_dim(out, launch->scratch.workspace_bytes);
+  kiln_mpack_str(out, "counters");
+  put_dim(out, launch->scratch.counters);
   kiln_mpack_str(out, "slots");
   kiln_mpack_array(out, launch->slot_count);
   for (uint32_t i = 0; i < launch->slot_count; i++) put_slot(out, &launch->slots[i]);
@@ -230,19 +243,39 @@ static kiln_status_t get_buffer(decoder_t *decoder, const kiln_path_t *at, const
   return out->index < counts[kind] ? NULL : kiln_path_error(at, "names a buffer that the plan has not");
 }
 
-static kiln_status_t get_slot(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
-                              kiln_slot_t *out) {
-  uint32_t count, kind = 0;
-  KILN_TRY(kiln_path_array(at, value, &count));
-  if (count < 2) return kiln_path_error(at, "is no slot");
-  KILN_TRY(kiln_path_u32(at, kiln_mpack_item(value, 0), 0, KILN_SLOT_CONSTANT, &kind));
-  out->kind = kind;
-  KILN_TRY(kiln_path_array_of(at, value, out->kind == KILN_SLOT_BUFFER ? 3 : 2));
-  if (out->kind == KILN_SLOT_BUFFER) return get_buffer(decoder, at, value, &out->buffer);
-  if (out->kind != KILN_SLOT_CONSTANT) return get_dim(decoder, at, kiln_mpack_item(value, 1), &out->dim);
+static kiln_status_t get_constant_slot(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
+                                       kiln_slot_t *out) {
   KILN_TRY(kiln_path_u32(at, kiln_mpack_item(value, 1), 0, UINT32_MAX, &out->buffer.index));
   bool exists = out->buffer.index < decoder->plan->constant_count;
   return exists ? NULL : kiln_path_error(at, "names a constant that the plan has not");
+}
+
+static kiln_status_t check_need(const kiln_path_t *at, kiln_dim_t need, const char *what) {
+  return kiln_dim_is(need, 0) ? kiln_path_error(at, "names %s that the launch does not ask for", what) : NULL;
+}
+
+static kiln_status_t get_slot(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
+                              const kiln_scratch_t *scratch, kiln_slot_t *out) {
+  uint32_t count, kind = 0;
+  KILN_TRY(kiln_path_array(at, value, &count));
+  if (!count) return kiln_path_error(at, "is no slot");
+  KILN_TRY(kiln_path_u32(at, kiln_mpack_item(value, 0), 0, KILN_SLOT_COUNTERS, &kind));
+  out->kind = kind;
+  KILN_TRY(kiln_path_array_of(at, value, slot_items(out->kind)));
+  switch (out->kind) {
+  case KILN_SLOT_BUFFER:
+    return get_buffer(decoder, at, value, &out->buffer);
+  case KILN_SLOT_DIM32:
+  case KILN_SLOT_DIM64:
+    return get_dim(decoder, at, kiln_mpack_item(value, 1), &out->dim);
+  case KILN_SLOT_CONSTANT:
+    return get_constant_slot(decoder, at, value, out);
+  case KILN_SLOT_WORKSPACE:
+    return check_need(at, scratch->workspace_bytes, "a workspace");
+  case KILN_SLOT_COUNTERS:
+    return check_need(at, scratch->counters, "counters");
+  }
+  return kiln_path_error(at, "is no slot");
 }
 
 static kiln_status_t get_slots(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *list,
@@ -251,7 +284,7 @@ static kiln_status_t get_slots(decoder_t *decoder, const kiln_path_t *at, const 
   kiln_slot_t *slots = KILN_NEW_ARRAY(decoder->arena, kiln_slot_t, out->slot_count);
   for (uint32_t i = 0; i < out->slot_count; i++) {
     kiln_path_t here = item(at, i);
-    KILN_TRY(get_slot(decoder, &here, kiln_mpack_item(list, i), &slots[i]));
+    KILN_TRY(get_slot(decoder, &here, kiln_mpack_item(list, i), &out->scratch, &slots[i]));
   }
   out->slots = slots;
   return NULL;
@@ -281,16 +314,20 @@ static kiln_status_t get_shape_of_launch(decoder_t *decoder, const kiln_path_t *
 
 static kiln_status_t get_launch(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *map,
                                 kiln_launch_t *out) {
-  static const char *const keys[] = {"kernel", "entry", "grid", "block", "shared", "slots", NULL};
+  static const char *const keys[] = {"kernel", "entry",     "grid",     "block", "shared",
+                                     "slots",  "workspace", "counters", NULL};
   kiln_path_t kernel_at = step(at, "kernel"), entry_at = step(at, "entry"), grid_at = step(at, "grid");
   kiln_path_t block_at = step(at, "block"), shared_at = step(at, "shared"), slots_at = step(at, "slots");
-  const kiln_mpack_t *values[6];
+  kiln_path_t workspace_at = step(at, "workspace"), counters_at = step(at, "counters");
+  const kiln_mpack_t *values[8];
   KILN_TRY(kiln_path_map(at, map, keys));
-  for (int i = 0; i < 6; i++) KILN_TRY(kiln_path_need(at, map, keys[i], &values[i]));
+  for (int i = 0; i < 8; i++) KILN_TRY(kiln_path_need(at, map, keys[i], &values[i]));
   KILN_TRY(get_kernel(&kernel_at, values[0], &out->kernel));
   KILN_TRY(kiln_path_str(&entry_at, values[1], decoder->arena, &out->entry));
   KILN_TRY(get_shape_of_launch(decoder, &grid_at, values[2], &block_at, values[3], out));
   KILN_TRY(kiln_path_u32(&shared_at, values[4], 0, UINT32_MAX, &out->shared_bytes));
+  KILN_TRY(get_dim(decoder, &workspace_at, values[6], &out->scratch.workspace_bytes));
+  KILN_TRY(get_dim(decoder, &counters_at, values[7], &out->scratch.counters));
   return get_slots(decoder, &slots_at, values[5], out);
 }
 

@@ -39,9 +39,11 @@ struct kiln_device {
   kiln_modules_t modules;
   CUdeviceptr pool; /* where buffers of executions lie, one execution at a time */
   uint64_t pool_bytes;
+  CUdeviceptr counters; /* of executions: all 0 while none runs */
+  uint64_t counter_bytes;
 };
 
-/* A buffer of an execution: an input, an output or a slot of temporaries. */
+/* A buffer of an execution: an input, an output, a slot of temporaries or the workspace. */
 typedef struct {
   uint64_t bytes, align_bytes;
   uint64_t offset; /* in the pool */
@@ -65,13 +67,15 @@ struct kiln_executable {
   CUdeviceptr constants; /* all of them in one allocation; 0 when there are none */
   uint64_t *constant_offsets;
   kiln_prepared_launch_t *launches;
-  kiln_place_t *places; /* inputs, then outputs, then slots */
+  kiln_place_t *places; /* inputs, then outputs, then slots, then the workspace */
   uint32_t place_count;
   /* What places and launches were last prepared for. */
   bool prepared;
   int64_t symbols[KILN_MAX_SYMBOLS];
   uint64_t pool_bytes;    /* all places, with room for the alignment of the first */
   uint64_t pool_align;    /* the largest alignment among them */
+  uint64_t counter_bytes; /* that its launches count with, from 0 to 0 */
+  CUdeviceptr counters;   /* the device's, or this execution's own when apart */
   CUdeviceptr bound_base; /* the addresses in places and launches follow from it; 0: from none */
   bool apart;             /* the places are allocations, to be freed after this execution */
 };
@@ -103,9 +107,12 @@ kiln_status_t kiln_module_acquire(kiln_device_t *device, const kiln_digest_t *ke
                                   const kiln_kernel_artifact_t *artifact, kiln_module_t **out_module);
 void kiln_module_release(kiln_device_t *device, kiln_module_t *module); /* accepts NULL */
 
-/* memory.c: gives every place of a prepared executable its address; release when the execution is over. */
+/* memory.c: gives every place of a prepared executable its address, and counters that are 0; release when the
+ * execution is over. One that failed may have left counters anywhere: they are not used again. */
 kiln_status_t kiln_places_acquire(kiln_device_t *device, kiln_executable_t *executable);
-void kiln_places_release(kiln_device_t *device, kiln_executable_t *executable);
+void kiln_places_release(kiln_device_t *device, kiln_executable_t *executable, bool has_failed);
+/* INTERNAL when an execution with buffers apart has left a counter above 0. */
+kiln_status_t kiln_counters_check(const kiln_device_t *device, const kiln_executable_t *executable);
 void kiln_pool_free(kiln_device_t *device);
 
 /* prepare.c: sizes, grids and dimension parameters for these symbols; nothing to do when they are the last

@@ -129,7 +129,7 @@ static kiln_status_t load(void *argument) {
   KILN_TRY(kiln_plan_decode(&executable->arena, loading->plan->data, loading->plan->size, &executable->plan));
   const kiln_plan_t *plan = executable->plan;
   KILN_TRY(check_plan(loading->device, plan));
-  executable->place_count = plan->input_count + plan->output_count + plan->slot_count;
+  executable->place_count = plan->input_count + plan->output_count + plan->slot_count + 1;
   executable->places = KILN_NEW_ARRAY(&executable->arena, kiln_place_t, executable->place_count);
   executable->launches = KILN_NEW_ARRAY(&executable->arena, kiln_prepared_launch_t, plan->launch_count);
   KILN_TRY(upload_constants(loading->device, executable));

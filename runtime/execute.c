@@ -104,8 +104,9 @@ kiln_status_t kiln_device_execute(kiln_device_t *device, kiln_executable_t *exec
   KILN_TRY(check_spans(executable, inputs, outputs));
   kiln_status_t status = kiln_places_acquire(device, executable);
   if (!status) status = run(device, executable, inputs, outputs, &timings);
+  if (!status) status = kiln_counters_check(device, executable);
   status = kiln_device_settle(device, status);
-  kiln_places_release(device, executable);
+  kiln_places_release(device, executable, status != NULL);
   if (out_timings) *out_timings = timings;
   return status;
 }

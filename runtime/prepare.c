@@ -87,6 +87,27 @@ static kiln_status_t place_slot(const kiln_plan_slot_t *slot, const int64_t *sym
   return NULL;
 }
 
+/* The launches come one after the other, so the largest need is what the plan needs. */
+static kiln_status_t size_scratch(kiln_executable_t *executable, const int64_t *symbols, kiln_place_t *out) {
+  const kiln_plan_t *plan = executable->plan;
+  *out = (kiln_place_t){.align_bytes = KILN_PLACE_ALIGN_BYTES};
+  executable->counter_bytes = 0;
+  for (uint32_t i = 0; i < plan->launch_count; i++) {
+    const kiln_scratch_t *scratch = &plan->launches[i].scratch;
+    int64_t bytes, counters;
+    if (!kiln_dim_eval(scratch->workspace_bytes, symbols, &bytes) || bytes < 0 ||
+        (uint64_t)bytes > max_buffer_bytes || !kiln_dim_eval(scratch->counters, symbols, &counters) ||
+        counters < 0 || (uint64_t)counters > max_buffer_bytes / sizeof(uint32_t)) {
+      return kiln_error(KILN_TOO_LARGE, "the workspace of kernel %s is negative or leaves 61 bits",
+                        plan->launches[i].entry);
+    }
+    if ((uint64_t)bytes > out->bytes) out->bytes = (uint64_t)bytes;
+    uint64_t counter_bytes = (uint64_t)counters * sizeof(uint32_t);
+    if (counter_bytes > executable->counter_bytes) executable->counter_bytes = counter_bytes;
+  }
+  return NULL;
+}
+
 static kiln_status_t place_all(kiln_executable_t *executable, const int64_t *symbols) {
   const kiln_plan_t *plan = executable->plan;
   kiln_place_t *place = executable->places;
@@ -99,7 +120,7 @@ static kiln_status_t place_all(kiln_executable_t *executable, const int64_t *sym
     if (status) return kiln_error_note(status, "sizing output %u", i);
   }
   for (uint32_t i = 0; i < plan->slot_count; i++) KILN_TRY(place_slot(&plan->slots[i], symbols, place++));
-  return NULL;
+  return size_scratch(executable, symbols, place);
 }
 
 /* One after the other, each aligned relative to the first byte, which is aligned to the largest alignment. */

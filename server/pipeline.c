@@ -234,6 +234,7 @@ static const kiln_launch_t *plan_launches(kiln_arena_t *arena, const kiln_pipeli
     launches[i] = (kiln_launch_t){.kernel = kernel_keys[i],
                                   .entry = kernel->entry,
                                   .shared_bytes = kernel->shared_bytes,
+                                  .scratch = kernel->scratch,
                                   .slots = plan_parameters(arena, pipeline->optimized, kernel, constants),
                                   .slot_count = kernel->slot_count};
     memcpy(launches[i].grid, kernel->grid, sizeof kernel->grid);

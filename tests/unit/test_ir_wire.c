@@ -217,12 +217,14 @@ static const kiln_plan_t *make_plan(void) {
     tensors[i].strides[1] = kiln_dim_constant(1);
     tensors[i].align_bytes = 16;
   }
-  kiln_slot_t *slots = KILN_NEW_ARRAY(&arena, kiln_slot_t, 5);
+  kiln_slot_t *slots = KILN_NEW_ARRAY(&arena, kiln_slot_t, 7);
   slots[0] = (kiln_slot_t){.kind = KILN_SLOT_BUFFER, .buffer = {KILN_BUFFER_INPUT, 0}};
   slots[1] = (kiln_slot_t){.kind = KILN_SLOT_BUFFER, .buffer = {KILN_BUFFER_TEMP, 1}};
   slots[2] = (kiln_slot_t){.kind = KILN_SLOT_DIM32, .dim = rows};
   slots[3] = (kiln_slot_t){.kind = KILN_SLOT_DIM64, .dim = kiln_dim_constant(-5)};
   slots[4] = (kiln_slot_t){.kind = KILN_SLOT_CONSTANT, .buffer = {.index = 0}};
+  slots[5] = (kiln_slot_t){.kind = KILN_SLOT_WORKSPACE};
+  slots[6] = (kiln_slot_t){.kind = KILN_SLOT_COUNTERS};
   kiln_launch_t *launch = KILN_NEW(&arena, kiln_launch_t);
   *launch = (kiln_launch_t){
       .kernel = kiln_sha256("k", 1),
@@ -230,8 +232,9 @@ static const kiln_plan_t *make_plan(void) {
       .grid = {{rows, 256}, {kiln_dim_constant(1), 1}, {kiln_dim_constant(1), 1}},
       .block = {256, 1, 1},
       .shared_bytes = 1024,
+      .scratch = {rows, kiln_dim_constant(3)},
       .slots = slots,
-      .slot_count = 5,
+      .slot_count = 7,
   };
   kiln_plan_slot_t *arena_slot = KILN_NEW(&arena, kiln_plan_slot_t);
   *arena_slot = (kiln_plan_slot_t){kiln_arena_copy(&arena, &rows, sizeof rows), 1};
@@ -283,6 +286,8 @@ static void a_plan_comes_back_from_its_bytes(void **state) {
   assert_int_equal(back->launches[0].slots[1].buffer.kind, KILN_BUFFER_TEMP);
   assert_int_equal(back->launches[0].slots[1].buffer.index, 1);
   assert_true(kiln_dim_is(back->launches[0].slots[3].dim, -5));
+  assert_true(kiln_dim_equal(back->launches[0].scratch.workspace_bytes, back->launches[0].grid[0].dim));
+  assert_true(kiln_dim_is(back->launches[0].scratch.counters, 3));
   assert_memory_equal(back->constants[0].data, "\1\2\3\4", 4);
   assert_string_equal(back->constraints[0].message, "a size is negative");
 }
@@ -323,7 +328,15 @@ static void every_index_of_a_plan_is_checked(void **state) {
   slots[2].dim = kiln_dim_symbol(&arena, 1);
   assert_plan_refused(plan, "plan.launches[0].slots[2] is no dimension");
   slots[2].dim = kiln_dim_constant(0);
-  ((kiln_launch_t *)plan->launches)[0].grid[0].divisor = 0;
+  kiln_launch_t *launch = (kiln_launch_t *)plan->launches;
+  launch->scratch.workspace_bytes = kiln_dim_constant(0);
+  assert_plan_refused(plan, "plan.launches[0].slots[5] names a workspace that the launch does not ask for");
+  launch->scratch.workspace_bytes = kiln_dim_symbol(&arena, 1);
+  assert_plan_refused(plan, "plan.launches[0].workspace is no dimension");
+  launch->scratch = (kiln_scratch_t){.workspace_bytes = kiln_dim_constant(1)};
+  assert_plan_refused(plan, "plan.launches[0].slots[6] names counters that the launch does not ask for");
+  launch->scratch.counters = kiln_dim_constant(1);
+  launch->grid[0].divisor = 0;
   assert_plan_refused(plan, "plan.launches[0].grid must be an integer from 1 to 4294967295");
 }
 

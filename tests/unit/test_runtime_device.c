@@ -393,6 +393,28 @@ static void with_a_checker_on_every_buffer_is_an_allocation_of_its_own(void **st
   destroy_device(device, 7, 1);
 }
 
+static void counters_are_cleared_when_allocated_and_thrown_away_by_a_failure(void **state) {
+  (void)state;
+  kiln_device_t *device = create_device();
+  kiln_scale_plan_t s;
+  kiln_executable_t *executable;
+  float x[8] = {0}, y[8];
+  kiln_scale_plan_make(&s);
+  s.launches[1].scratch = (kiln_scratch_t){s.four_t, s.t};
+  assert_null(kiln_device_load(device, &s.plan, s.artifacts, &executable));
+  for (int t = 1; t <= 1024; t *= 4) expect_right_values(device, executable, t);
+  assert_int_equal(calls("cuMemsetD8Async"), 1); /* 1024 counters take 4 KiB, the least that is allocated */
+  expect_right_values(device, executable, 1025);
+  assert_int_equal(calls("cuMemsetD8Async"), 2);
+  setenv("FAKE_FAIL", "cuLaunchKernel:1:1", 1);
+  expect_error(execute(device, executable, 8, x, y, NULL), KILN_INTERNAL, "cuLaunchKernel");
+  unsetenv("FAKE_FAIL");
+  expect_right_values(device, executable, 8);
+  assert_int_equal(calls("cuMemsetD8Async"), 3);
+  kiln_device_unload(device, executable);
+  destroy_device(device, 4, 1);
+}
+
 /* --- what is refused and what fails ------------------------------------------------------------ */
 
 static void wrong_sizes_and_symbols_are_refused_and_the_next_execution_is_right(void **state) {
@@ -520,6 +542,7 @@ int main(void) {
       cmocka_unit_test(a_large_execution_gives_its_memory_back),
       cmocka_unit_test(gaps_of_a_strided_output_are_zero),
       cmocka_unit_test(buffers_aligned_to_a_page_are),
+      cmocka_unit_test(counters_are_cleared_when_allocated_and_thrown_away_by_a_failure),
       cmocka_unit_test(with_a_checker_on_every_buffer_is_an_allocation_of_its_own),
       cmocka_unit_test(wrong_sizes_and_symbols_are_refused_and_the_next_execution_is_right),
       cmocka_unit_test(sizes_past_every_address_are_refused),

@@ -132,6 +132,74 @@ static void a_scalar_from_a_constant_needs_no_input(void **state) {
   kiln_device_unload(fixture->device, executable);
 }
 
+/* --- blocks that work together ----------------------------------------------------------------- */
+
+/* Each block leaves its number + 1 in the workspace; the last of them to arrive adds them up, and more. */
+#define MEET_SOURCE                                                                                          \
+  "extern \"C\" __global__ void meet(int *y, int *workspace, unsigned *counters, int left) {\n"              \
+  "  workspace[blockIdx.x] = blockIdx.x + 1;\n"                                                              \
+  "  __threadfence();\n"                                                                                     \
+  "  if (atomicAdd(counters + 2, 1) + 1 < gridDim.x) return;\n"                                              \
+  "  __threadfence();\n"                                                                                     \
+  "  int sum = 0;\n"                                                                                         \
+  "  for (int i = 0; i < gridDim.x; i++) sum += workspace[i];\n"                                             \
+  "  *y = sum;\n"                                                                                            \
+  "  counters[2] = left;\n"                                                                                  \
+  "}\n"
+
+static kiln_executable_t *load_meet(fixture_t *fixture, int blocks, int left) {
+  kiln_kernel_artifact_t artifact = compile(fixture, MEET_SOURCE, "meet");
+  const kiln_dim_t one = kiln_dim_constant(1);
+  const kiln_slot_t slots[] = {{.kind = KILN_SLOT_BUFFER, .buffer = {KILN_BUFFER_OUTPUT, 0}},
+                               {.kind = KILN_SLOT_WORKSPACE},
+                               {.kind = KILN_SLOT_COUNTERS},
+                               {.kind = KILN_SLOT_DIM32, .dim = kiln_dim_constant(left)}};
+  const kiln_launch_t launch = {.kernel = kiln_sha256("meet", 4),
+                                .entry = "meet",
+                                .grid = {{kiln_dim_constant(blocks), 1}, {one, 1}, {one, 1}},
+                                .block = {1, 1, 1},
+                                .scratch = {kiln_dim_constant(4 * blocks), kiln_dim_constant(3)},
+                                .slots = slots,
+                                .slot_count = 4};
+  const kiln_plan_tensor_t output = {.type = {.dtype = KILN_DTYPE_i32}, .align_bytes = 16};
+  const kiln_plan_t plan = {.outputs = &output, .output_count = 1, .launches = &launch, .launch_count = 1};
+  kiln_executable_t *executable;
+  assert_null(kiln_device_load(fixture->device, &plan, &artifact, &executable));
+  return executable;
+}
+
+static kiln_status_t run_meet(fixture_t *fixture, kiln_executable_t *executable, int *out) {
+  kiln_host_span_t span = {out, sizeof *out};
+  return kiln_device_execute(fixture->device, executable, NULL, NULL, &span, NULL);
+}
+
+static void blocks_meet_in_workspace_and_counters_also_the_next_time(void **state) {
+  static const char *const checkers[] = {"all", "none", "none", "all", "none"};
+  fixture_t *fixture = *state;
+  kiln_executable_t *few = load_meet(fixture, 7, 0), *many = load_meet(fixture, 1000, 0);
+  for (size_t i = 0; i < sizeof checkers / sizeof *checkers; i++) {
+    int y = 0;
+    assert_null(kiln_device_check(fixture->device, checkers[i]));
+    assert_null(run_meet(fixture, few, &y));
+    assert_int_equal(y, 7 * 8 / 2);
+    assert_null(run_meet(fixture, many, &y));
+    assert_int_equal(y, 1000 * 1001 / 2);
+  }
+  kiln_device_unload(fixture->device, few);
+  kiln_device_unload(fixture->device, many);
+}
+
+static void with_checkers_a_counter_that_is_left_above_0_is_told(void **state) {
+  fixture_t *fixture = *state;
+  kiln_executable_t *executable = load_meet(fixture, 7, 5);
+  int y = 0;
+  kiln_status_t status = run_meet(fixture, executable, &y);
+  assert_int_equal(kiln_status_code(status), KILN_INTERNAL);
+  assert_non_null(strstr(kiln_status_message(status), "a kernel left counter 2 at 5"));
+  kiln_status_free(status);
+  kiln_device_unload(fixture->device, executable);
+}
+
 /* --- faults ------------------------------------------------------------------------------------ */
 
 static void a_kernel_that_writes_past_its_output_is_told_with_a_report(void **state) {
@@ -212,6 +280,8 @@ int main(void) {
       TEST(a_plan_with_a_symbol_and_a_temporary_computes_for_each_value),
       TEST(results_do_not_depend_on_where_buffers_lie),
       TEST(a_scalar_from_a_constant_needs_no_input),
+      TEST(blocks_meet_in_workspace_and_counters_also_the_next_time),
+      TEST(with_checkers_a_counter_that_is_left_above_0_is_told),
       TEST(a_kernel_that_writes_past_its_output_is_told_with_a_report),
       TEST(ptx_that_is_cut_short_is_an_image_error_with_a_log),
       TEST(counters_name_each_launch_once),
