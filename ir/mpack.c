@@ -70,6 +70,47 @@ void kiln_mpack_map(kiln_buffer_t *out, size_t count) {
   msgpack_pack_map(&packer, count);
 }
 
+void kiln_mpack_member_bool(kiln_buffer_t *out, const char *key, bool value) {
+  kiln_mpack_str(out, key);
+  kiln_mpack_bool(out, value);
+}
+
+void kiln_mpack_member_int(kiln_buffer_t *out, const char *key, int64_t value) {
+  kiln_mpack_str(out, key);
+  kiln_mpack_int(out, value);
+}
+
+void kiln_mpack_member_uint(kiln_buffer_t *out, const char *key, uint64_t value) {
+  kiln_mpack_str(out, key);
+  kiln_mpack_uint(out, value);
+}
+
+void kiln_mpack_member_str(kiln_buffer_t *out, const char *key, const char *text) {
+  kiln_mpack_str(out, key);
+  kiln_mpack_str(out, text);
+}
+
+void kiln_mpack_member_bin(kiln_buffer_t *out, const char *key, const void *data, size_t size) {
+  kiln_mpack_str(out, key);
+  kiln_mpack_bin(out, data, size);
+}
+
+void kiln_mpack_member_array(kiln_buffer_t *out, const char *key, size_t count) {
+  kiln_mpack_str(out, key);
+  kiln_mpack_array(out, count);
+}
+
+void kiln_mpack_member_map(kiln_buffer_t *out, const char *key, size_t count) {
+  kiln_mpack_str(out, key);
+  kiln_mpack_map(out, count);
+}
+
+void kiln_mpack_member_hex(kiln_buffer_t *out, const char *key, const kiln_digest_t *digest) {
+  char hex[65];
+  kiln_digest_hex(digest, hex);
+  kiln_mpack_member_str(out, key, hex);
+}
+
 /* --- reading -------------------------------------------------------------------------------------------- */
 
 enum { MAX_DEPTH = 16, ZONE_CHUNK_BYTES = 8192 };

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "base/hash.h"
 #include "base/status.h"
 
 void kiln_mpack_nil(kiln_buffer_t *out);
@@ -23,6 +24,17 @@ void kiln_mpack_bin_header(kiln_buffer_t *out,
                            size_t size); /* the payload is appended, or sent, by the caller */
 void kiln_mpack_array(kiln_buffer_t *out, size_t count);
 void kiln_mpack_map(kiln_buffer_t *out, size_t count);
+
+/* A pair of a map: its key, then its value. */
+void kiln_mpack_member_bool(kiln_buffer_t *out, const char *key, bool value);
+void kiln_mpack_member_int(kiln_buffer_t *out, const char *key, int64_t value);
+void kiln_mpack_member_uint(kiln_buffer_t *out, const char *key, uint64_t value);
+void kiln_mpack_member_str(kiln_buffer_t *out, const char *key, const char *text);
+void kiln_mpack_member_bin(kiln_buffer_t *out, const char *key, const void *data, size_t size);
+void kiln_mpack_member_hex(kiln_buffer_t *out, const char *key, const kiln_digest_t *digest);
+/* The key of a pair whose value follows. */
+void kiln_mpack_member_array(kiln_buffer_t *out, const char *key, size_t count);
+void kiln_mpack_member_map(kiln_buffer_t *out, const char *key, size_t count);
 
 typedef struct msgpack_object kiln_mpack_t;
 typedef enum {

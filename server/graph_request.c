@@ -201,7 +201,6 @@ kiln_status_t graph_request_plans(request_t *request, bool *out_waits) {
 /* --- replies ---------------------------------------------------------------------------------------- */
 
 void graph_request_put_outcome(const request_t *request, kiln_buffer_t *out) {
-  char hex[65];
   tier_t tier = TIER_MEMORY;
   uint64_t found = 0, compiled = 0, plan_ns = 0, compile_ns = 0;
   for (uint32_t i = 0; i < request->outcome_count; i++) {
@@ -212,23 +211,13 @@ void graph_request_put_outcome(const request_t *request, kiln_buffer_t *out) {
     plan_ns += outcome->plan_ns;
     compile_ns += outcome->compile_ns;
   }
-  kiln_digest_hex(&request->outcomes[0].variant->key, hex);
-  kiln_mpack_str(out, "key");
-  kiln_mpack_str(out, hex);
-  kiln_mpack_str(out, "cache");
-  kiln_mpack_str(out, tier_name(tier));
-  kiln_mpack_str(out, "kernels");
-  kiln_mpack_map(out, 2);
-  kiln_mpack_str(out, "found");
-  kiln_mpack_uint(out, found);
-  kiln_mpack_str(out, "compiled");
-  kiln_mpack_uint(out, compiled);
-  kiln_mpack_str(out, "timings");
-  kiln_mpack_map(out, 3);
-  kiln_mpack_str(out, "total_ns");
-  kiln_mpack_uint(out, kiln_clock_monotonic_ns() - request->arrived_ns);
-  kiln_mpack_str(out, "plan_ns");
-  kiln_mpack_uint(out, plan_ns);
-  kiln_mpack_str(out, "compile_ns");
-  kiln_mpack_uint(out, compile_ns);
+  kiln_mpack_member_hex(out, "key", &request->outcomes[0].variant->key);
+  kiln_mpack_member_str(out, "cache", tier_name(tier));
+  kiln_mpack_member_map(out, "kernels", 2);
+  kiln_mpack_member_uint(out, "found", found);
+  kiln_mpack_member_uint(out, "compiled", compiled);
+  kiln_mpack_member_map(out, "timings", 3);
+  kiln_mpack_member_uint(out, "total_ns", kiln_clock_monotonic_ns() - request->arrived_ns);
+  kiln_mpack_member_uint(out, "plan_ns", plan_ns);
+  kiln_mpack_member_uint(out, "compile_ns", compile_ns);
 }

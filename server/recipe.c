@@ -19,8 +19,7 @@ static void put_kernels(kiln_arena_t *arena, const kiln_pipeline_t *pipeline, co
     kiln_map_put(seen, &keys[i], sizeof keys[i], &added);
     if (added) distinct[distinct_count++] = i;
   }
-  kiln_mpack_str(out, "kernels");
-  kiln_mpack_array(out, distinct_count);
+  kiln_mpack_member_array(out, "kernels", distinct_count);
   for (uint32_t i = 0; i < distinct_count; i++) {
     const kiln_kernel_source_t *kernel = &pipeline->kernels[distinct[i]];
     kiln_mpack_array(out, 3);
@@ -31,35 +30,25 @@ static void put_kernels(kiln_arena_t *arena, const kiln_pipeline_t *pipeline, co
 }
 
 static void put_passes(const kiln_pass_report_t *report, kiln_buffer_t *out) {
-  kiln_mpack_str(out, "passes");
-  kiln_mpack_array(out, report->record_count);
+  kiln_mpack_member_array(out, "passes", report->record_count);
   for (size_t i = 0; i < report->record_count; i++) {
     kiln_mpack_map(out, 2);
-    kiln_mpack_str(out, "name");
-    kiln_mpack_str(out, report->records[i].name);
-    kiln_mpack_str(out, "applied");
-    kiln_mpack_uint(out, report->records[i].applied);
+    kiln_mpack_member_str(out, "name", report->records[i].name);
+    kiln_mpack_member_uint(out, "applied", report->records[i].applied);
   }
-  kiln_mpack_str(out, "repetitions");
-  kiln_mpack_uint(out, report->repetitions);
+  kiln_mpack_member_uint(out, "repetitions", report->repetitions);
 }
 
 static void put_groups(const kiln_grouping_t *grouping, kiln_buffer_t *out) {
-  kiln_mpack_str(out, "groups");
-  kiln_mpack_array(out, grouping->group_count);
+  kiln_mpack_member_array(out, "groups", grouping->group_count);
   for (uint32_t i = 0; i < grouping->group_count; i++) {
     const kiln_group_t *group = &grouping->groups[i];
     kiln_mpack_map(out, 5);
-    kiln_mpack_str(out, "kind");
-    kiln_mpack_str(out, group->kind);
-    kiln_mpack_str(out, "nodes");
-    kiln_mpack_uint(out, group->node_count);
-    kiln_mpack_str(out, "members");
-    kiln_mpack_uint(out, group->member_count);
-    kiln_mpack_str(out, "level");
-    kiln_mpack_uint(out, group->level);
-    kiln_mpack_str(out, "reason");
-    kiln_mpack_str(out, group->reason);
+    kiln_mpack_member_str(out, "kind", group->kind);
+    kiln_mpack_member_uint(out, "nodes", group->node_count);
+    kiln_mpack_member_uint(out, "members", group->member_count);
+    kiln_mpack_member_uint(out, "level", group->level);
+    kiln_mpack_member_str(out, "reason", group->reason);
   }
 }
 
@@ -67,8 +56,7 @@ static void put_graph(kiln_arena_t *arena, const kiln_graph_t *graph, kiln_buffe
   kiln_buffer_t text;
   kiln_buffer_init(&text);
   kiln_text_print(arena, &text, graph);
-  kiln_mpack_str(out, "graph");
-  kiln_mpack_str(out, text.size <= MAX_GRAPH_TEXT_BYTES ? kiln_buffer_text(&text) : "");
+  kiln_mpack_member_str(out, "graph", text.size <= MAX_GRAPH_TEXT_BYTES ? kiln_buffer_text(&text) : "");
   kiln_buffer_deinit(&text);
 }
 
@@ -82,8 +70,7 @@ void recipe_encode(kiln_arena_t *arena, const kiln_pipeline_t *pipeline, const k
   kiln_buffer_init(&plan);
   kiln_plan_encode(kiln_pipeline_plan(arena, pipeline, keys), &plan);
   kiln_mpack_map(out, 6);
-  kiln_mpack_str(out, "plan");
-  kiln_mpack_bin(out, kiln_buffer_text(&plan), plan.size);
+  kiln_mpack_member_bin(out, "plan", kiln_buffer_text(&plan), plan.size);
   out->failed |= plan.failed;
   kiln_buffer_deinit(&plan);
   put_kernels(arena, pipeline, keys, count, out);

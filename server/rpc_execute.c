@@ -217,8 +217,7 @@ kiln_status_t rpc_execute(request_t *request) {
 
 static void put_ints(kiln_buffer_t *out, const char *name, uint32_t rank, const kiln_dim_t *dims,
                      const int64_t *symbols) {
-  kiln_mpack_str(out, name);
-  kiln_mpack_array(out, rank);
+  kiln_mpack_member_array(out, name, rank);
   for (uint32_t axis = 0; axis < rank; axis++) {
     int64_t value = 0;
     kiln_dim_eval(dims[axis], symbols, &value);
@@ -229,47 +228,34 @@ static void put_ints(kiln_buffer_t *out, const char *name, uint32_t rank, const 
 static void put_outputs(const request_t *request, const kiln_plan_t *plan, const char *bytes,
                         kiln_buffer_t *out) {
   const execution_t *execution = &request->execution;
-  kiln_mpack_str(out, "outputs");
-  kiln_mpack_array(out, plan->output_count);
+  kiln_mpack_member_array(out, "outputs", plan->output_count);
   for (uint32_t i = 0; i < plan->output_count; i++) {
     const kiln_plan_tensor_t *tensor = &plan->outputs[i];
     bool strided = request->program->output_strided[i];
     kiln_mpack_map(out, strided ? 4 : 3);
-    kiln_mpack_str(out, "dtype");
-    kiln_mpack_str(out, kiln_dtype_name(tensor->type.dtype));
+    kiln_mpack_member_str(out, "dtype", kiln_dtype_name(tensor->type.dtype));
     put_ints(out, "shape", tensor->type.rank, tensor->type.dims, execution->symbols);
     if (strided) put_ints(out, "strides", tensor->type.rank, tensor->strides, execution->symbols);
-    kiln_mpack_str(out, "data");
-    kiln_mpack_bin(out, bytes, execution->output_bytes[i]);
+    kiln_mpack_member_bin(out, "data", bytes, execution->output_bytes[i]);
     bytes += execution->output_bytes[i];
   }
 }
 
-static void put_timing(kiln_buffer_t *out, const char *name, uint64_t value) {
-  kiln_mpack_str(out, name);
-  kiln_mpack_uint(out, value);
-}
-
 static void reply(request_t *request, const command_result_t *result, const char *outputs) {
   const plan_outcome_t *outcome = &request->outcomes[0];
-  char hex[65];
   kiln_buffer_t *out = request_open_reply(request);
   kiln_buffer_reserve(out, request->execution.output_total + 1024);
   kiln_mpack_map(out, request->execution.counters ? 7 : 6);
   put_outputs(request, outcome->variant->recipe.plan, outputs, out);
-  kiln_digest_hex(&outcome->variant->key, hex);
-  kiln_mpack_str(out, "key");
-  kiln_mpack_strn(out, hex, 64);
-  kiln_mpack_str(out, "cache");
-  kiln_mpack_str(out, tier_name(outcome->tier));
-  kiln_mpack_str(out, "timings");
-  kiln_mpack_map(out, 4);
-  put_timing(out, "total_ns", kiln_clock_monotonic_ns() - request->arrived_ns);
-  put_timing(out, "upload_ns", result->timings.upload_ns);
-  put_timing(out, "launch_ns", result->timings.launch_ns);
-  put_timing(out, "download_ns", result->timings.download_ns);
-  put_timing(out, "launches", result->timings.launches);
-  put_timing(out, "realigned", result->timings.realigned);
+  kiln_mpack_member_hex(out, "key", &outcome->variant->key);
+  kiln_mpack_member_str(out, "cache", tier_name(outcome->tier));
+  kiln_mpack_member_map(out, "timings", 4);
+  kiln_mpack_member_uint(out, "total_ns", kiln_clock_monotonic_ns() - request->arrived_ns);
+  kiln_mpack_member_uint(out, "upload_ns", result->timings.upload_ns);
+  kiln_mpack_member_uint(out, "launch_ns", result->timings.launch_ns);
+  kiln_mpack_member_uint(out, "download_ns", result->timings.download_ns);
+  kiln_mpack_member_uint(out, "launches", result->timings.launches);
+  kiln_mpack_member_uint(out, "realigned", result->timings.realigned);
   if (request->execution.counters) {
     kiln_mpack_str(out, "counters");
     kiln_mpack_strn(out, outputs + request->execution.output_total, result->counters_bytes);

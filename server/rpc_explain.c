@@ -3,22 +3,6 @@
 #include "server/graph_request.h"
 #include "server/server.h"
 
-static void put_text(kiln_buffer_t *out, const char *name, const char *value) {
-  kiln_mpack_str(out, name);
-  kiln_mpack_str(out, value);
-}
-
-static void put_number(kiln_buffer_t *out, const char *name, int64_t value) {
-  kiln_mpack_str(out, name);
-  kiln_mpack_int(out, value);
-}
-
-static void put_key(kiln_buffer_t *out, const char *name, const kiln_digest_t *key) {
-  char hex[65];
-  kiln_digest_hex(key, hex);
-  put_text(out, name, hex);
-}
-
 /* Copies a value of the stored recipe; its depth is that of recipe_encode, so the stack is bounded. */
 static void copy_value(kiln_buffer_t *out, const kiln_mpack_t *value, int depth) {
   const char *text;
@@ -62,20 +46,17 @@ static void put_extent(kiln_buffer_t *out, const kiln_extent_t *extent) {
 }
 
 static void put_launches(kiln_buffer_t *out, const kiln_plan_t *plan) {
-  kiln_mpack_str(out, "launches");
-  kiln_mpack_array(out, plan->launch_count);
+  kiln_mpack_member_array(out, "launches", plan->launch_count);
   for (uint32_t i = 0; i < plan->launch_count; i++) {
     const kiln_launch_t *launch = &plan->launches[i];
     kiln_mpack_map(out, 5);
-    put_key(out, "kernel", &launch->kernel);
-    put_text(out, "entry", launch->entry);
-    kiln_mpack_str(out, "grid");
-    kiln_mpack_array(out, 3);
+    kiln_mpack_member_hex(out, "kernel", &launch->kernel);
+    kiln_mpack_member_str(out, "entry", launch->entry);
+    kiln_mpack_member_array(out, "grid", 3);
     for (int axis = 0; axis < 3; axis++) put_extent(out, &launch->grid[axis]);
-    kiln_mpack_str(out, "block");
-    kiln_mpack_array(out, 3);
+    kiln_mpack_member_array(out, "block", 3);
     for (int axis = 0; axis < 3; axis++) kiln_mpack_uint(out, launch->block[axis]);
-    put_number(out, "shared_bytes", launch->shared_bytes);
+    kiln_mpack_member_int(out, "shared_bytes", launch->shared_bytes);
   }
 }
 
@@ -85,23 +66,22 @@ static kiln_status_t put_source(request_t *request, const recipe_kernel_t *kerne
   KILN_TRY(
       kiln_kernel_artifact_decode(&request->arena, stored->artifact.data, stored->artifact.size, &artifact));
   kiln_mpack_map(out, 11);
-  put_key(out, "key", &kernel->key);
-  put_text(out, "entry", kernel->entry);
-  put_text(out, "source", kernel->source);
-  put_text(out, "ptx", artifact.ptx);
-  put_text(out, "kind", artifact.kind == KILN_IMAGE_PTX ? "ptx" : "cubin");
-  put_number(out, "image_bytes", (int64_t)artifact.image_bytes);
-  put_number(out, "registers", artifact.registers);
-  put_number(out, "spill_store_bytes", artifact.spill_store_bytes);
-  put_number(out, "spill_load_bytes", artifact.spill_load_bytes);
-  put_number(out, "static_shared_bytes", artifact.static_shared_bytes);
-  put_number(out, "stack_bytes", artifact.stack_bytes);
+  kiln_mpack_member_hex(out, "key", &kernel->key);
+  kiln_mpack_member_str(out, "entry", kernel->entry);
+  kiln_mpack_member_str(out, "source", kernel->source);
+  kiln_mpack_member_str(out, "ptx", artifact.ptx);
+  kiln_mpack_member_str(out, "kind", artifact.kind == KILN_IMAGE_PTX ? "ptx" : "cubin");
+  kiln_mpack_member_int(out, "image_bytes", (int64_t)artifact.image_bytes);
+  kiln_mpack_member_int(out, "registers", artifact.registers);
+  kiln_mpack_member_int(out, "spill_store_bytes", artifact.spill_store_bytes);
+  kiln_mpack_member_int(out, "spill_load_bytes", artifact.spill_load_bytes);
+  kiln_mpack_member_int(out, "static_shared_bytes", artifact.static_shared_bytes);
+  kiln_mpack_member_int(out, "stack_bytes", artifact.stack_bytes);
   return NULL;
 }
 
 static kiln_status_t put_sources(request_t *request, const variant_t *variant, kiln_buffer_t *out) {
-  kiln_mpack_str(out, "sources");
-  kiln_mpack_array(out, variant->recipe.kernel_count);
+  kiln_mpack_member_array(out, "sources", variant->recipe.kernel_count);
   for (uint32_t i = 0; i < variant->recipe.kernel_count; i++)
     KILN_TRY(put_source(request, &variant->recipe.kernels[i], variant->kernels[i], out));
   return NULL;
@@ -119,19 +99,20 @@ static const char *describe_class(request_t *request) {
 
 static void put_key_parts(request_t *request, kiln_buffer_t *out) {
   const kiln_options_t *options = &request->program->options;
-  kiln_mpack_str(out, "key_parts");
-  kiln_mpack_map(out, 6);
-  put_key(out, "graph", &request->program->hash);
-  put_text(out, "target",
-           request->target_count ? request->target_names[0]
-                                 : request->server->devices.items[request->device].info.target.arch);
-  put_text(out, "compiler", request->server->workers.identity);
-  put_text(out, "fingerprint", KILN_FINGERPRINT);
-  put_text(out, "options",
-           kiln_arena_printf(&request->arena, "precision=%s allow_tf32=%s unfused=%s",
-                             options->excess_precision ? "excess" : "exact",
-                             options->allow_tf32 ? "true" : "false", options->unfused ? "true" : "false"));
-  put_text(out, "symbols", describe_class(request));
+  kiln_mpack_member_map(out, "key_parts", 6);
+  kiln_mpack_member_hex(out, "graph", &request->program->hash);
+  kiln_mpack_member_str(out, "target",
+                        request->target_count
+                            ? request->target_names[0]
+                            : request->server->devices.items[request->device].info.target.arch);
+  kiln_mpack_member_str(out, "compiler", request->server->workers.identity);
+  kiln_mpack_member_str(out, "fingerprint", KILN_FINGERPRINT);
+  kiln_mpack_member_str(out, "options",
+                        kiln_arena_printf(&request->arena, "precision=%s allow_tf32=%s unfused=%s",
+                                          options->excess_precision ? "excess" : "exact",
+                                          options->allow_tf32 ? "true" : "false",
+                                          options->unfused ? "true" : "false"));
+  kiln_mpack_member_str(out, "symbols", describe_class(request));
 }
 
 static kiln_status_t explain_step(request_t *request) {
@@ -145,7 +126,7 @@ static kiln_status_t explain_step(request_t *request) {
   kiln_buffer_t *out = request_open_reply(request);
   kiln_mpack_map(out, 12);
   graph_request_put_outcome(request, out);
-  put_text(out, "miss", request->outcomes[0].miss);
+  kiln_mpack_member_str(out, "miss", request->outcomes[0].miss);
   put_key_parts(request, out);
   copy_field(out, &variant->recipe, "passes");
   copy_field(out, &variant->recipe, "repetitions");

@@ -6,21 +6,6 @@
 
 enum { PROTOCOL = 1 };
 
-static void put_uint(kiln_buffer_t *out, const char *name, uint64_t value) {
-  kiln_mpack_str(out, name);
-  kiln_mpack_uint(out, value);
-}
-
-static void put_text(kiln_buffer_t *out, const char *name, const char *value) {
-  kiln_mpack_str(out, name);
-  kiln_mpack_str(out, value);
-}
-
-static void put_bool(kiln_buffer_t *out, const char *name, bool value) {
-  kiln_mpack_str(out, name);
-  kiln_mpack_bool(out, value);
-}
-
 /* --- hello ------------------------------------------------------------------------------------------ */
 
 static kiln_status_t check_protocol(request_t *request) {
@@ -35,26 +20,24 @@ static kiln_status_t check_protocol(request_t *request) {
 }
 
 static void put_devices(const server_t *server, kiln_buffer_t *out) {
-  kiln_mpack_str(out, "devices");
-  kiln_mpack_array(out, server->devices.count);
+  kiln_mpack_member_array(out, "devices", server->devices.count);
   for (uint32_t i = 0; i < server->devices.count; i++) {
     const device_t *device = &server->devices.items[i];
     kiln_mpack_map(out, 7);
-    put_uint(out, "index", i);
-    put_text(out, "name", device->info.name);
-    put_text(out, "uuid", device->info.uuid);
-    put_text(out, "target", device->info.target.arch);
-    put_uint(out, "memory", device->info.memory_bytes);
-    put_bool(out, "emulated", device->info.emulated);
-    put_bool(out, "available", device->state == DEVICE_READY);
+    kiln_mpack_member_uint(out, "index", i);
+    kiln_mpack_member_str(out, "name", device->info.name);
+    kiln_mpack_member_str(out, "uuid", device->info.uuid);
+    kiln_mpack_member_str(out, "target", device->info.target.arch);
+    kiln_mpack_member_uint(out, "memory", device->info.memory_bytes);
+    kiln_mpack_member_bool(out, "emulated", device->info.emulated);
+    kiln_mpack_member_bool(out, "available", device->state == DEVICE_READY);
   }
 }
 
 static void put_features(kiln_buffer_t *out) {
   static const char *const features[] = {"compile", "execute", "explain", "counters", "progress", "cancel"};
   size_t count = sizeof features / sizeof features[0];
-  kiln_mpack_str(out, "features");
-  kiln_mpack_array(out, count);
+  kiln_mpack_member_array(out, "features", count);
   for (size_t i = 0; i < count; i++) kiln_mpack_str(out, features[i]);
 }
 
@@ -69,17 +52,16 @@ static kiln_status_t finish_hello(request_t *request) {
   }
   kiln_buffer_t *out = request_open_reply(request);
   kiln_mpack_map(out, 5);
-  put_uint(out, "protocol", PROTOCOL);
-  put_text(out, "version", KILN_VERSION);
+  kiln_mpack_member_uint(out, "protocol", PROTOCOL);
+  kiln_mpack_member_str(out, "version", KILN_VERSION);
   put_features(out);
   put_devices(server, out);
-  kiln_mpack_str(out, "limits");
-  kiln_mpack_map(out, 5);
-  put_uint(out, "max_message", server->config->max_message);
-  put_uint(out, "max_elements", SESSION_MAX_ELEMENTS);
-  put_uint(out, "max_depth", SESSION_MAX_DEPTH);
-  put_uint(out, "max_requests", SESSION_MAX_REQUESTS);
-  put_uint(out, "max_executables", SESSION_MAX_EXECUTABLES);
+  kiln_mpack_member_map(out, "limits", 5);
+  kiln_mpack_member_uint(out, "max_message", server->config->max_message);
+  kiln_mpack_member_uint(out, "max_elements", SESSION_MAX_ELEMENTS);
+  kiln_mpack_member_uint(out, "max_depth", SESSION_MAX_DEPTH);
+  kiln_mpack_member_uint(out, "max_requests", SESSION_MAX_REQUESTS);
+  kiln_mpack_member_uint(out, "max_executables", SESSION_MAX_EXECUTABLES);
   request_reply(request);
   return NULL;
 }
@@ -103,17 +85,16 @@ kiln_status_t rpc_health(request_t *request) {
     ready |= server->devices.items[i].state == DEVICE_READY;
   kiln_buffer_t *out = request_open_reply(request);
   kiln_mpack_map(out, 4);
-  put_bool(out, "live", true);
-  put_bool(out, "ready", ready && !draining);
-  put_bool(out, "draining", draining);
-  kiln_mpack_str(out, "devices");
-  kiln_mpack_array(out, server->devices.count);
+  kiln_mpack_member_bool(out, "live", true);
+  kiln_mpack_member_bool(out, "ready", ready && !draining);
+  kiln_mpack_member_bool(out, "draining", draining);
+  kiln_mpack_member_array(out, "devices", server->devices.count);
   for (uint32_t i = 0; i < server->devices.count; i++) {
     const device_t *device = &server->devices.items[i];
     kiln_mpack_map(out, 3);
-    put_uint(out, "index", i);
-    put_text(out, "state", device_state_name(device->state));
-    put_text(out, "name", device->info.name);
+    kiln_mpack_member_uint(out, "index", i);
+    kiln_mpack_member_str(out, "state", device_state_name(device->state));
+    kiln_mpack_member_str(out, "name", device->info.name);
   }
   request_reply(request);
   return NULL;
@@ -133,10 +114,9 @@ static void put_counters(const server_t *server, kiln_buffer_t *out) {
 #include "base/codes.def"
 #undef KILN_CODE
   };
-  kiln_mpack_str(out, "counters");
-  kiln_mpack_map(out, COUNTER_COUNT + KILN_CODE_COUNT - 1);
-  for (int i = 0; i < COUNTER_COUNT; i++) put_uint(out, names[i], server->counters[i]);
-  for (int i = 1; i < KILN_CODE_COUNT; i++) put_uint(out, rejections[i], server->rejections[i]);
+  kiln_mpack_member_map(out, "counters", COUNTER_COUNT + KILN_CODE_COUNT - 1);
+  for (int i = 0; i < COUNTER_COUNT; i++) kiln_mpack_member_uint(out, names[i], server->counters[i]);
+  for (int i = 1; i < KILN_CODE_COUNT; i++) kiln_mpack_member_uint(out, rejections[i], server->rejections[i]);
 }
 
 static void put_memory_cache(const server_t *server, kiln_buffer_t *out) {
@@ -146,42 +126,38 @@ static void put_memory_cache(const server_t *server, kiln_buffer_t *out) {
     entries += kiln_memory_cache_count(parts[i]);
     bytes += kiln_memory_cache_bytes(parts[i]);
   }
-  kiln_mpack_str(out, "memory_cache");
-  kiln_mpack_map(out, 3);
-  put_uint(out, "entries", entries);
-  put_uint(out, "bytes", bytes);
-  put_uint(out, "limit_bytes", server->config->memory_cache_size);
+  kiln_mpack_member_map(out, "memory_cache", 3);
+  kiln_mpack_member_uint(out, "entries", entries);
+  kiln_mpack_member_uint(out, "bytes", bytes);
+  kiln_mpack_member_uint(out, "limit_bytes", server->config->memory_cache_size);
 }
 
 static void put_processes(const server_t *server, kiln_buffer_t *out) {
-  kiln_mpack_str(out, "workers");
-  kiln_mpack_array(out, server->workers.count);
+  kiln_mpack_member_array(out, "workers", server->workers.count);
   for (uint32_t i = 0; i < server->workers.count; i++) {
     kiln_mpack_map(out, 2);
-    put_text(out, "state", worker_state_name(server->workers.slots[i].state));
-    put_uint(out, "jobs", server->workers.slots[i].jobs_done);
+    kiln_mpack_member_str(out, "state", worker_state_name(server->workers.slots[i].state));
+    kiln_mpack_member_uint(out, "jobs", server->workers.slots[i].jobs_done);
   }
-  kiln_mpack_str(out, "devices");
-  kiln_mpack_array(out, server->devices.count);
+  kiln_mpack_member_array(out, "devices", server->devices.count);
   for (uint32_t i = 0; i < server->devices.count; i++) {
     const device_t *device = &server->devices.items[i];
     kiln_mpack_map(out, 4);
-    put_uint(out, "index", i);
-    put_text(out, "state", device_state_name(device->state));
-    put_uint(out, "restarts", device->restarts);
-    put_uint(out, "queued", device->pending_count);
+    kiln_mpack_member_uint(out, "index", i);
+    kiln_mpack_member_str(out, "state", device_state_name(device->state));
+    kiln_mpack_member_uint(out, "restarts", device->restarts);
+    kiln_mpack_member_uint(out, "queued", device->pending_count);
   }
 }
 
 static void put_session(const session_t *session, kiln_buffer_t *out) {
-  kiln_mpack_str(out, "session");
-  kiln_mpack_map(out, 6);
-  put_uint(out, "requests", session->request_count);
-  put_uint(out, "errors", session->error_count);
-  put_uint(out, "bytes_in", session->stream.bytes_in);
-  put_uint(out, "bytes_out", session->stream.bytes_out);
-  put_uint(out, "executables", session->executable_count);
-  put_uint(out, "outstanding", session->outstanding);
+  kiln_mpack_member_map(out, "session", 6);
+  kiln_mpack_member_uint(out, "requests", session->request_count);
+  kiln_mpack_member_uint(out, "errors", session->error_count);
+  kiln_mpack_member_uint(out, "bytes_in", session->stream.bytes_in);
+  kiln_mpack_member_uint(out, "bytes_out", session->stream.bytes_out);
+  kiln_mpack_member_uint(out, "executables", session->executable_count);
+  kiln_mpack_member_uint(out, "outstanding", session->outstanding);
 }
 
 kiln_status_t rpc_stats(request_t *request) {
@@ -191,16 +167,15 @@ kiln_status_t rpc_stats(request_t *request) {
   kiln_mpack_map(out, all ? 9 : 1);
   put_session(request->session, out);
   if (all) {
-    put_uint(out, "uptime_ms", (kiln_clock_monotonic_ns() - server->started_ns) / 1000000);
-    put_uint(out, "sessions", server->session_count);
+    kiln_mpack_member_uint(out, "uptime_ms", (kiln_clock_monotonic_ns() - server->started_ns) / 1000000);
+    kiln_mpack_member_uint(out, "sessions", server->session_count);
     put_counters(server, out);
     put_memory_cache(server, out);
-    put_text(out, "compiler", server->workers.identity ? server->workers.identity : "");
+    kiln_mpack_member_str(out, "compiler", server->workers.identity ? server->workers.identity : "");
     put_processes(server, out);
-    kiln_mpack_str(out, "queue");
-    kiln_mpack_map(out, 2);
-    put_uint(out, "compiles", server->flights.count);
-    put_uint(out, "failures", failures_count(&server->flights.failures));
+    kiln_mpack_member_map(out, "queue", 2);
+    kiln_mpack_member_uint(out, "compiles", server->flights.count);
+    kiln_mpack_member_uint(out, "failures", failures_count(&server->flights.failures));
   }
   request_reply(request);
   return NULL;
@@ -224,7 +199,7 @@ kiln_status_t rpc_cancel(request_t *request) {
   if (found) request_fail(found, kiln_error(KILN_CANCELLED, "the request was cancelled"));
   kiln_buffer_t *out = request_open_reply(request);
   kiln_mpack_map(out, 1);
-  put_bool(out, "cancelled", found != NULL);
+  kiln_mpack_member_bool(out, "cancelled", found != NULL);
   request_reply(request);
   return NULL;
 }
@@ -233,7 +208,7 @@ kiln_status_t rpc_shutdown(request_t *request) {
   server_ask_to_drain();
   kiln_buffer_t *out = request_open_reply(request);
   kiln_mpack_map(out, 1);
-  put_bool(out, "draining", true);
+  kiln_mpack_member_bool(out, "draining", true);
   request_reply(request);
   return NULL;
 }

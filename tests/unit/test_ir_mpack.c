@@ -67,6 +67,35 @@ static const kiln_mpack_t *decode(const char *bytes, size_t size) {
 }
 #define DECODE(literal) decode(literal, sizeof(literal) - 1)
 
+static void members_are_a_key_and_its_value(void **state) {
+  (void)state;
+  const kiln_digest_t digest = {{0xab, 0x01}};
+  kiln_buffer_t out;
+  kiln_buffer_init(&out);
+  kiln_mpack_map(&out, 8);
+  kiln_mpack_member_bool(&out, "b", true);
+  kiln_mpack_member_int(&out, "i", -1);
+  kiln_mpack_member_uint(&out, "u", 200);
+  kiln_mpack_member_str(&out, "s", "x");
+  kiln_mpack_member_bin(&out, "n", "\0", 1);
+  kiln_mpack_member_hex(&out, "h", &digest);
+  kiln_mpack_member_array(&out, "a", 0);
+  kiln_mpack_member_map(&out, "m", 0);
+  static const char expected[] = "\x88\xa1"
+                                 "b\xc3\xa1"
+                                 "i\xff\xa1"
+                                 "u\xcc\xc8\xa1"
+                                 "s\xa1x\xa1"
+                                 "n\xc4\1\0\xa1"
+                                 "h\xd9\x40"
+                                 "ab01000000000000000000000000000000000000000000000000000000000000\xa1"
+                                 "a\x90\xa1"
+                                 "m\x80";
+  assert_int_equal(out.size, sizeof expected - 1);
+  assert_memory_equal(out.data, expected, out.size);
+  kiln_buffer_deinit(&out);
+}
+
 static void getters_accept_their_kind_only(void **state) {
   (void)state;
   const kiln_mpack_t *values =
@@ -271,6 +300,7 @@ static void every_truncation_asks_for_more(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(values_have_the_encodings_of_the_specification),
+      cmocka_unit_test(members_are_a_key_and_its_value),
       cmocka_unit_test(getters_accept_their_kind_only),
       cmocka_unit_test(maps_are_searched_by_string_key),
       cmocka_unit_test(strings_point_into_the_bytes),
