@@ -23,6 +23,7 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUctxCreateParams_st CUctxCreateParams; /* only ever passed as NULL */
 typedef void (*CUhostFn)(void *user_data);
 
@@ -86,6 +87,16 @@ typedef struct CUuuid_st {
     "forward compatibility was attempted on non supported HW")                                               \
   X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900, "operation not permitted when stream is capturing")          \
   X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901, "operation failed due to a previous error during capture")   \
+  X(CUDA_ERROR_STREAM_CAPTURE_MERGE, 902, "operation would result in a merge of separate capture sequences") \
+  X(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, 903, "capture was not ended in the same stream as it began")        \
+  X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, 904, "capturing stream has unjoined work")                           \
+  X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, 905, "dependency created on uncaptured work in another stream")     \
+  X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906,                                                                 \
+    "operation would make the legacy stream depend on a capturing blocking stream")                          \
+  X(CUDA_ERROR_CAPTURED_EVENT, 907,                                                                          \
+    "operation not permitted on an event last recorded in a capturing stream")                               \
+  X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, 908,                                                             \
+    "attempt to terminate a thread-local capture sequence from another thread")                              \
   X(CUDA_ERROR_TIMEOUT, 909, "wait operation timed out")                                                     \
   X(CUDA_ERROR_EXTERNAL_DEVICE, 911, "an async error has occured in external entity outside of CUDA")        \
   X(CUDA_ERROR_INVALID_CLUSTER_SIZE, 912,                                                                    \
@@ -198,6 +209,21 @@ typedef enum CUstreamCaptureMode_enum {
   CU_STREAM_CAPTURE_MODE_RELAXED = 2,
 } CUstreamCaptureMode;
 
+typedef enum CUstreamCaptureStatus_enum {
+  CU_STREAM_CAPTURE_STATUS_NONE = 0,
+  CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
+  CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
+} CUstreamCaptureStatus;
+
+typedef enum CUgraphNodeType_enum {
+  CU_GRAPH_NODE_TYPE_KERNEL = 0,
+  CU_GRAPH_NODE_TYPE_MEMCPY = 1,
+  CU_GRAPH_NODE_TYPE_MEMSET = 2,
+  CU_GRAPH_NODE_TYPE_HOST = 3,
+  CU_GRAPH_NODE_TYPE_WAIT_EVENT = 6,
+  CU_GRAPH_NODE_TYPE_EVENT_RECORD = 7,
+} CUgraphNodeType;
+
 enum {
   CU_CTX_SCHED_AUTO = 0,
   CU_CTX_SCHED_BLOCKING_SYNC = 4,
@@ -206,6 +232,8 @@ enum {
   CU_EVENT_DEFAULT = 0,
   CU_EVENT_BLOCKING_SYNC = 1,
   CU_EVENT_DISABLE_TIMING = 2,
+  CU_EVENT_WAIT_EXTERNAL = 1,   /* of cuStreamWaitEvent: a node of the captured graph, not a dependency */
+  CU_EVENT_RECORD_EXTERNAL = 1, /* of cuEventRecordWithFlags, likewise */
   CU_MEMHOSTALLOC_PORTABLE = 1,
   CU_MEMHOSTALLOC_DEVICEMAP = 2,
   CU_MEMHOSTALLOC_WRITECOMBINED = 4,

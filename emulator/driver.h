@@ -6,6 +6,8 @@
  *   driver_memory.c   cuMem*, cuPointerGetAttribute
  *   driver_stream.c   the queues: operations, their order, who runs them
  *   driver_launch.c   cuLaunch*, cuStream*, cuEvent*
+ *   driver_capture.c  what streams and events do while they are captured
+ *   driver_graph.c    cuGraph*: nodes, executable graphs, their launches
  *   driver_emu.c      kilnEmu*: counters, checkers, reports
  *
  * A driver has no handle to pass around, so this is the one folder with process-wide state: `emu_driver()`,
@@ -36,9 +38,19 @@ typedef struct {
 #define EMU_LAUNCHES_KEPT 4096
 
 typedef struct emu_op emu_op_t;
+typedef struct emu_capture emu_capture_t;
+typedef struct emu_nodes emu_nodes_t;
+
+/* Nodes of a graph, by number, that what is added next comes after. */
+typedef struct {
+  uint32_t *items;
+  uint32_t count, capacity;
+} emu_node_set_t;
 
 struct CUstream_st {
   CUcontext context;
+  emu_capture_t *capture; /* NULL while its work runs */
+  emu_node_set_t captured;
   emu_op_t *first, *last;
   bool busy;     /* its first operation is running */
   bool blocking; /* keeps order with the default stream */
@@ -51,11 +63,14 @@ struct CUevent_st {
   uint64_t reached;  /* generation that happened last */
   uint64_t time_ns;  /* when */
   bool timed;
+  uint64_t capture; /* serial of the capture that recorded it last, 0 for none */
+  emu_node_set_t captured;
   CUevent next;
 };
 
 struct CUmod_st {
   CUcontext context;
+  uint64_t serial; /* no other module of the context has it, before or after */
   emu_module_t *module;
   CUfunction functions;
   CUmodule next;
@@ -78,6 +93,10 @@ struct CUctx_st {
   CUstream streams; /* all others */
   CUevent events;
   CUmodule modules;
+  emu_capture_t *captures; /* going on */
+  CUgraph graphs;
+  CUgraphExec execs;
+  uint64_t capture_serial, module_serial;
   uint64_t pending; /* operations not ended */
   uint64_t sequence;
   CUresult sticky; /* first fault, which every later call returns */
@@ -142,6 +161,9 @@ struct emu_op {
   void *user_data;
   CUevent event;
   uint64_t generation;
+  uint64_t module;             /* of a launch: serial */
+  bool external;               /* of a record or wait: as a node of a graph */
+  bool to_device, from_device; /* of a copy or fill: addresses that lie in an allocation */
   emu_op_t *next;
 };
 
@@ -151,10 +173,64 @@ void emu_queue_deinit(CUcontext context); /* waits for all work */
 /* The stream of a handle, which may be NULL or one of CUDA's constants; NULL when it is no stream of the
  * context. */
 CUstream emu_stream_of(CUcontext context, CUstream handle);
-/* Appends a copy of `op`; the queue owns what it holds, also on failure. */
+/* Appends a copy of `op`, or captures it; the queue owns what it holds, also on failure. */
 CUresult emu_enqueue(CUcontext context, CUstream stream, const emu_op_t *op);
+/* Appends `op` itself, with the context's lock held. */
+void emu_append(CUcontext context, CUstream stream, emu_op_t *op);
 /* Runs or waits until the stream, or with NULL every stream, is drained; then the sticky fault. */
 CUresult emu_drain(CUcontext context, CUstream stream);
 CUresult emu_wait_event(CUcontext context, CUevent event);
+/* Frees what an operation holds. */
+void emu_op_deinit(emu_op_t *op);
+
+/* A launch like `captured`, which has run or never will; NULL when memory is short. */
+emu_launch_t *emu_launch_again(CUcontext context, const emu_launch_t *captured);
+bool emu_is_event(CUcontext context, CUevent event); /* with the lock held */
+
+/* --- captures (driver_capture.c); the first three with the context's lock held --- */
+
+/* Why nothing may be appended to the stream: it, or a stream that it waits for, is being captured. */
+CUresult emu_capture_refuses(CUcontext context, CUstream stream);
+/* Takes an operation of a capturing stream, and what it holds, and records and waits of captured events.
+ * False when the operation is to be queued. */
+bool emu_capture_takes(CUcontext context, CUstream stream, const emu_op_t *op, CUresult *out_result);
+/* Ends the capture that the stream began, or invalidates the one that it was drawn into. */
+void emu_capture_forget_stream(CUcontext context, CUstream stream);
+/* For calls that wait for a stream, for an event, for the context, and for calls that may do so unseen: the
+ * error that they return, having invalidated the captures that they would disturb. */
+CUresult emu_capture_check_wait(CUcontext context, CUstream stream);
+CUresult emu_capture_check_event(CUcontext context, CUevent event);
+CUresult emu_capture_check_all(CUcontext context);
+CUresult emu_capture_check_unsafe(CUcontext context);
+bool emu_is_capturing(CUcontext context, CUstream stream);
+void emu_captures_deinit(CUcontext context);
+emu_nodes_t *emu_capture_nodes(emu_capture_t *capture);
+
+/* --- graphs (driver_graph.c) --- */
+
+/* An operation of a graph and the nodes that it comes after, all of lower numbers. */
+struct CUgraphNode_st {
+  emu_op_t op;
+  emu_node_set_t after;
+};
+
+/* The nodes of a graph, which its executable graphs share: nothing changes them once the capture has ended.
+ */
+struct emu_nodes {
+  CUgraphNode *items;
+  uint32_t count, capacity;
+  uint32_t users; /* guarded by the context's lock */
+};
+
+emu_nodes_t *emu_nodes_create(void);
+void emu_nodes_release(emu_nodes_t *nodes); /* accepts NULL */
+/* Adds `op`, whose belongings go to the node, also on failure; false when memory is short. */
+bool emu_nodes_add(emu_nodes_t *nodes, const emu_op_t *op, const emu_node_set_t *after);
+/* The union of both sets in `set`; false when memory is short. */
+bool emu_node_set_add(emu_node_set_t *set, const uint32_t *items, uint32_t count);
+void emu_node_set_deinit(emu_node_set_t *set);
+/* A graph of the nodes, whose owner it becomes; NULL when memory is short. */
+CUgraph emu_graph_create(CUcontext context, emu_nodes_t *nodes);
+void emu_graphs_deinit(CUcontext context);
 
 #endif

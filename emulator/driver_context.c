@@ -188,6 +188,7 @@ CUresult cuCtxGetDevice(CUdevice *device) {
 CUresult cuCtxSynchronize(void) {
   CUcontext context;
   CUresult result = emu_current(&context);
+  if (!result) result = emu_capture_check_all(context);
   return result ? result : emu_drain(context, NULL);
 }
 
@@ -225,6 +226,7 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int op
   CUresult result = emu_current(&context);
   if (result) return result;
   if (!module || !image || (option_count && (!options || !option_values))) return CUDA_ERROR_INVALID_VALUE;
+  if ((result = emu_capture_check_unsafe(context))) return result;
   if (is_binary(image)) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   CUmodule made = calloc(1, sizeof *made);
   if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -240,6 +242,7 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int op
   }
   if (result == CUDA_SUCCESS) {
     made->context = context;
+    made->serial = ++context->module_serial;
     made->next = context->modules;
     context->modules = made;
   }
@@ -266,6 +269,7 @@ static CUmodule *find_module(CUcontext context, CUmodule module) {
 CUresult cuModuleUnload(CUmodule module) {
   CUcontext context;
   CUresult result = emu_current(&context);
+  if (!result) result = emu_capture_check_unsafe(context);
   if (result) return result;
   emu_drain(context, NULL);
   pthread_mutex_lock(&context->lock);

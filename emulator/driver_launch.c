@@ -76,13 +76,31 @@ static CUresult launch_kernel(const request_t *r, void **params, void **extra) {
                               .serial = __atomic_add_fetch(&context->serial, 1, __ATOMIC_RELAXED)};
   memcpy(setup.grid, r->grid, sizeof setup.grid);
   memcpy(setup.block, r->block, sizeof setup.block);
-  emu_op_t op = {.kind = EMU_OP_LAUNCH, .launch = emu_launch_create(&setup)};
+  emu_op_t op = {
+      .kind = EMU_OP_LAUNCH, .launch = emu_launch_create(&setup), .module = r->function->module->serial};
   if (!op.launch) return CUDA_ERROR_OUT_OF_MEMORY;
   if ((result = copy_params(setup.kernel, op.launch->params, params, extra))) {
     emu_launch_destroy(op.launch);
     return result;
   }
   return emu_enqueue(context, stream, &op);
+}
+
+emu_launch_t *emu_launch_again(CUcontext context, const emu_launch_t *captured) {
+  emu_launch_setup_t setup = {.kernel = captured->kernel,
+                              .memory = &context->memory,
+                              .dynamic_shared_bytes = captured->dynamic_shared_bytes,
+                              .resident_limit = captured->resident_limit,
+                              .instruction_limit = context->instruction_limit,
+                              .checks = context->checks,
+                              .counting = context->counting,
+                              .deterministic = context->deterministic,
+                              .serial = __atomic_add_fetch(&context->serial, 1, __ATOMIC_RELAXED)};
+  memcpy(setup.grid, captured->grid, sizeof setup.grid);
+  memcpy(setup.block, captured->block, sizeof setup.block);
+  emu_launch_t *launch = emu_launch_create(&setup);
+  if (launch) memcpy(launch->params, captured->params, captured->kernel->param_bytes);
+  return launch;
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
@@ -163,6 +181,7 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
   if (!stream || emu_stream_of(context, stream) != stream) return CUDA_ERROR_INVALID_HANDLE;
   emu_drain(context, stream);
   pthread_mutex_lock(&context->lock);
+  emu_capture_forget_stream(context, stream);
   CUstream *at = &context->streams;
   while (*at != stream) at = &(*at)->next;
   *at = stream->next;
@@ -176,7 +195,9 @@ CUresult cuStreamSynchronize(CUstream handle) {
   CUresult result = emu_current(&context);
   if (result) return result;
   CUstream stream = emu_stream_of(context, handle);
-  return stream ? emu_drain(context, stream) : CUDA_ERROR_INVALID_HANDLE;
+  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  result = emu_capture_check_wait(context, stream);
+  return result ? result : emu_drain(context, stream);
 }
 
 CUresult cuStreamQuery(CUstream handle) {
@@ -185,6 +206,7 @@ CUresult cuStreamQuery(CUstream handle) {
   if (result) return result;
   CUstream stream = emu_stream_of(context, handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if ((result = emu_capture_check_wait(context, stream))) return result;
   pthread_mutex_lock(&context->lock);
   result = stream->first ? CUDA_ERROR_NOT_READY : context->sticky;
   pthread_mutex_unlock(&context->lock);
@@ -193,14 +215,19 @@ CUresult cuStreamQuery(CUstream handle) {
 
 /* --- events --- */
 
+bool emu_is_event(CUcontext context, CUevent event) {
+  CUevent e = context->events;
+  while (e && e != event) e = e->next;
+  return e != NULL;
+}
+
 static CUresult check_event(CUevent event, CUcontext *out_context) {
   CUresult result = emu_current(out_context);
   if (result) return result;
   pthread_mutex_lock(&(*out_context)->lock);
-  CUevent e = (*out_context)->events;
-  while (e && e != event) e = e->next;
+  bool found = emu_is_event(*out_context, event);
   pthread_mutex_unlock(&(*out_context)->lock);
-  return e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult cuEventCreate(CUevent *event, unsigned int flags) {
@@ -231,29 +258,40 @@ CUresult cuEventDestroy_v2(CUevent event) {
   while (*at != event) at = &(*at)->next;
   *at = event->next;
   pthread_mutex_unlock(&context->lock);
+  emu_node_set_deinit(&event->captured);
   free(event);
   return CUDA_SUCCESS;
 }
 
-static CUresult enqueue_event(CUevent event, CUstream handle, emu_op_kind_t kind) {
+/* External records and waits are nodes of a graph; there is none outside of a capture. */
+static CUresult enqueue_event(CUevent event, CUstream handle, emu_op_kind_t kind, unsigned int flags) {
+  if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
   CUcontext context;
   CUresult result = check_event(event, &context);
   if (result) return result;
   CUstream stream = emu_stream_of(context, handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  emu_op_t op = {.kind = kind, .event = event};
+  if (flags && !emu_is_capturing(context, stream)) return CUDA_ERROR_ILLEGAL_STATE;
+  emu_op_t op = {.kind = kind, .event = event, .external = flags != 0};
   return emu_enqueue(context, stream, &op);
 }
 
-CUresult cuEventRecord(CUevent event, CUstream stream) { return enqueue_event(event, stream, EMU_OP_RECORD); }
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  return enqueue_event(event, stream, EMU_OP_RECORD, 0);
+}
+
+CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags) {
+  return enqueue_event(event, stream, EMU_OP_RECORD, flags);
+}
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
-  return flags > 1 ? CUDA_ERROR_INVALID_VALUE : enqueue_event(event, stream, EMU_OP_WAIT);
+  return enqueue_event(event, stream, EMU_OP_WAIT, flags);
 }
 
 CUresult cuEventQuery(CUevent event) {
   CUcontext context;
   CUresult result = check_event(event, &context);
+  if (!result) result = emu_capture_check_event(context, event);
   if (result) return result;
   pthread_mutex_lock(&context->lock);
   result = event->reached < event->recorded ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
@@ -264,6 +302,7 @@ CUresult cuEventQuery(CUevent event) {
 CUresult cuEventSynchronize(CUevent event) {
   CUcontext context;
   CUresult result = check_event(event, &context);
+  if (!result) result = emu_capture_check_event(context, event);
   return result ? result : emu_wait_event(context, event);
 }
 
@@ -275,7 +314,9 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
   if (result) return result;
   if (!milliseconds) return CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&context->lock);
-  if (!start->timed || !end->timed || !start->recorded || !end->recorded)
+  if (start->capture || end->capture)
+    result = CUDA_ERROR_CAPTURED_EVENT;
+  else if (!start->timed || !end->timed || !start->recorded || !end->recorded)
     result = CUDA_ERROR_INVALID_HANDLE;
   else if (start->reached < start->recorded || end->reached < end->recorded)
     result = CUDA_ERROR_NOT_READY;

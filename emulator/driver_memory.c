@@ -15,6 +15,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
   if (result) return result;
   uint64_t place = 0;
   if (!address) return CUDA_ERROR_INVALID_VALUE;
+  if ((result = emu_capture_check_unsafe(context))) return result;
   result = emu_memory_alloc(&context->memory, bytes, EMU_ON_DEVICE, &place);
   if (result == CUDA_SUCCESS) *address = place;
   return result;
@@ -25,6 +26,7 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   CUresult result = emu_current(&context);
   if (result) return result;
   if (!address) return CUDA_SUCCESS;
+  if ((result = emu_capture_check_unsafe(context))) return result;
   emu_drain(context, NULL);
   return emu_memory_free(&context->memory, address, EMU_ON_DEVICE);
 }
@@ -36,6 +38,7 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags) {
   if (result) return result;
   uint64_t place = 0;
   if (!pointer) return CUDA_ERROR_INVALID_VALUE;
+  if ((result = emu_capture_check_unsafe(context))) return result;
   result = emu_memory_alloc(&context->memory, bytes, EMU_ON_HOST, &place);
   if (result == CUDA_SUCCESS) *pointer = (void *)(uintptr_t)place;
   return result;
@@ -44,6 +47,7 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags) {
 CUresult cuMemFreeHost(void *pointer) {
   CUcontext context;
   CUresult result = emu_current(&context);
+  if (!result) result = emu_capture_check_unsafe(context);
   if (result) return result;
   emu_drain(context, NULL);
   return emu_memory_free(&context->memory, (uint64_t)(uintptr_t)pointer, EMU_ON_HOST);
@@ -124,6 +128,15 @@ static CUresult check_copy(CUcontext context, const void *destination, const voi
   return CUDA_SUCCESS;
 }
 
+/* Captured copies see pageable memory when the graph runs; others take its bytes at once, or wait. */
+static CUresult pass_pageable(emu_op_t *op, direction_t direction, bool *wait) {
+  if (direction == TO_HOST && !op->to_device) *wait = true;
+  if (direction != TO_DEVICE || op->from_device || *wait) return CUDA_SUCCESS;
+  if (!(op->staged = malloc(op->bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
+  op->source = memcpy(op->staged, op->source, op->bytes);
+  return CUDA_SUCCESS;
+}
+
 static CUresult copy(void *destination, const void *source, size_t bytes, CUstream handle,
                      direction_t direction, bool wait) {
   CUcontext context;
@@ -131,14 +144,17 @@ static CUresult copy(void *destination, const void *source, size_t bytes, CUstre
   if (result) return result;
   CUstream stream = emu_stream_of(context, handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (wait && (result = emu_capture_check_unsafe(context))) return result;
   if (bytes == 0) return CUDA_SUCCESS;
   if ((result = check_copy(context, destination, source, bytes, direction))) return result;
-  emu_op_t op = {.kind = EMU_OP_COPY, .destination = destination, .source = source, .bytes = bytes};
-  if (direction == TO_DEVICE && !wait && !covers(context, source, bytes)) {
-    if (!(op.staged = malloc(bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
-    op.source = memcpy(op.staged, source, bytes);
-  }
-  if (direction == TO_HOST && !covers(context, destination, bytes)) wait = true;
+  emu_op_t op = {.kind = EMU_OP_COPY,
+                 .destination = destination,
+                 .source = source,
+                 .bytes = bytes,
+                 .to_device = covers(context, destination, bytes),
+                 .from_device = covers(context, source, bytes)};
+  bool captured = emu_is_capturing(context, stream);
+  if (!captured && (result = pass_pageable(&op, direction, &wait))) return result;
   if ((result = emu_enqueue(context, stream, &op))) return result;
   return wait ? emu_drain(context, stream) : CUDA_SUCCESS;
 }
@@ -180,7 +196,8 @@ static CUresult set(CUdeviceptr destination, uint32_t value, uint32_t value_byte
                  .destination = device(destination),
                  .bytes = bytes,
                  .value = value,
-                 .value_bytes = value_bytes};
+                 .value_bytes = value_bytes,
+                 .to_device = true};
   return emu_enqueue(context, stream, &op);
 }
 

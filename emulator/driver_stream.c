@@ -120,9 +120,13 @@ static void run_op(CUcontext context, const emu_op_t *op, bool broken) {
   }
 }
 
-static void free_op(emu_op_t *op) {
+void emu_op_deinit(emu_op_t *op) {
   emu_launch_destroy(op->launch);
   free(op->staged);
+}
+
+static void free_op(emu_op_t *op) {
+  emu_op_deinit(op);
   free(op);
 }
 
@@ -202,12 +206,15 @@ void emu_queue_deinit(CUcontext context) {
   pthread_cond_broadcast(&context->engine_wake);
   pthread_mutex_unlock(&context->lock);
   if (context->engine_started) pthread_join(context->engine, NULL);
+  emu_captures_deinit(context);
+  emu_graphs_deinit(context);
   for (CUstream s = context->streams, next; s; s = next) {
     next = s->next;
     free(s);
   }
   for (CUevent e = context->events, next; e; e = next) {
     next = e->next;
+    emu_node_set_deinit(&e->captured);
     free(e);
   }
   pthread_cond_destroy(&context->engine_wake);
@@ -225,6 +232,23 @@ CUstream emu_stream_of(CUcontext context, CUstream handle) {
   return s;
 }
 
+void emu_append(CUcontext context, CUstream stream, emu_op_t *op) {
+  op->next = NULL;
+  op->sequence = context->sequence++;
+  if (op->kind == EMU_OP_RECORD) {
+    op->generation = ++op->event->recorded;
+    op->event->capture = 0;
+  }
+  if (op->kind == EMU_OP_WAIT) op->generation = op->event->recorded;
+  if (stream->last)
+    stream->last->next = op;
+  else
+    stream->first = op;
+  stream->last = op;
+  context->pending++;
+  wake_engine(context);
+}
+
 CUresult emu_enqueue(CUcontext context, CUstream stream, const emu_op_t *op) {
   emu_op_t *copy = malloc(sizeof *copy);
   if (!copy) {
@@ -233,20 +257,16 @@ CUresult emu_enqueue(CUcontext context, CUstream stream, const emu_op_t *op) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   *copy = *op;
-  copy->next = NULL;
   pthread_mutex_lock(&context->lock);
-  copy->sequence = context->sequence++;
-  if (copy->kind == EMU_OP_RECORD) copy->generation = ++copy->event->recorded;
-  if (copy->kind == EMU_OP_WAIT) copy->generation = copy->event->recorded;
-  if (stream->last)
-    stream->last->next = copy;
-  else
-    stream->first = copy;
-  stream->last = copy;
-  context->pending++;
-  wake_engine(context);
+  CUresult result = emu_capture_refuses(context, stream);
+  bool taken = !result && emu_capture_takes(context, stream, op, &result);
+  if (!result && !taken) emu_append(context, stream, copy);
   pthread_mutex_unlock(&context->lock);
-  return CUDA_SUCCESS;
+  if (taken)
+    free(copy);
+  else if (result)
+    free_op(copy);
+  return result;
 }
 
 CUresult emu_drain(CUcontext context, CUstream stream) {
