@@ -11,7 +11,7 @@
 
 #include "ir/shape.h"
 
-enum { DEFAULT_ALIGN_BYTES = 16 };
+enum { DEFAULT_ALIGN_BYTES = 16, DEFAULT_TYPICAL = 1024 };
 
 struct kiln_graph_builder {
   kiln_arena_t *arena;
@@ -238,6 +238,13 @@ int64_t kiln_node_int(const kiln_node_t *node, kiln_attr_t attr, int64_t otherwi
 const kiln_node_t *kiln_graph_producer(const kiln_graph_t *graph, kiln_value_id_t value) {
   uint32_t node = graph->producers[value];
   return node == KILN_NO_VALUE ? NULL : &graph->nodes[node];
+}
+
+void kiln_graph_typical_symbols(const kiln_graph_t *graph, int64_t out[KILN_MAX_SYMBOLS]) {
+  for (uint32_t i = 0; i < KILN_MAX_SYMBOLS; i++) {
+    out[i] = i < graph->symbol_count ? graph->symbols[i].typical : 0;
+    if (!out[i]) out[i] = DEFAULT_TYPICAL;
+  }
 }
 
 const char *kiln_graph_value_name(kiln_arena_t *arena, const kiln_graph_t *graph, kiln_value_id_t value) {

@@ -124,6 +124,9 @@ const kiln_node_t *kiln_graph_producer(const kiln_graph_t *graph, kiln_value_id_
 /* "%name" when it has one, else "%t<id>"; in the arena. */
 const char *kiln_graph_value_name(kiln_arena_t *arena, const kiln_graph_t *graph, kiln_value_id_t value);
 
+/* What costs take the symbols to be: their typical values, 1024 where none is given. */
+void kiln_graph_typical_symbols(const kiln_graph_t *graph, int64_t out[KILN_MAX_SYMBOLS]);
+
 bool kiln_type_equal(const kiln_type_t *a, const kiln_type_t *b);
 bool kiln_type_same_shape(const kiln_type_t *a, const kiln_type_t *b);
 /* The number of elements; false when it leaves 64 bits. */

@@ -60,6 +60,8 @@ typedef struct {
   /* temporaries: each lives in a slot of the arena; slots are reused by lifetime */
   const uint32_t *temp_slots;
   const kiln_value_id_t *temp_values;
+  const char *const
+      *temp_reasons; /* why the value is stored, and not computed where it is read: for explain */
   uint32_t temp_count;
   uint32_t slot_count;
 } kiln_grouping_t;

@@ -22,15 +22,13 @@
  */
 #include "passes/grouping.h"
 
-enum { LAUNCH_NS = 3000, LANES_PER_SM = 128, DEFAULT_TYPICAL = 1024 };
+enum { LAUNCH_NS = 3000, LANES_PER_SM = 128 };
 static const double clock_ghz =
     1.5; /* sustained; the factor between rows of targets is below what the rule can resolve */
 
 double typical_elements(const kiln_graph_t *graph, const kiln_type_t *type) {
-  int64_t symbols[KILN_MAX_SYMBOLS] = {0};
-  for (uint32_t i = 0; i < graph->symbol_count; i++) {
-    symbols[i] = graph->symbols[i].typical ? graph->symbols[i].typical : DEFAULT_TYPICAL;
-  }
+  int64_t symbols[KILN_MAX_SYMBOLS];
+  kiln_graph_typical_symbols(graph, symbols);
   double elements = 1;
   for (uint32_t i = 0; i < type->rank; i++) {
     int64_t size;

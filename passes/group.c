@@ -348,39 +348,32 @@ static int by_level(const void *a, const void *b) {
   return by_value(&x->items[0], &y->items[0]);
 }
 
+/* Why a cut value is stored. */
+static const char *cut_reason(const state_t *s, kiln_value_id_t value) {
+  static const struct {
+    const char *before, *after;
+  } texts[] = {
+      [CUT_NONE] = {"", " is returned"},
+      [CUT_COST] = {"", " is computed once and stored: repeating it would cost more"},
+      [CUT_SIZE] = {"cut at ", ": the kernel would have been too large"},
+      [CUT_BUFFERS] = {"cut at ", ": the kernel would have read too many buffers"},
+      [CUT_FAMILY] = {"", " is made by a kernel of another family"},
+      [CUT_REGION] = {"", " is made by a kernel whose threads have other elements"},
+      [CUT_PROLOGUE] = {"", " is stored: each tile of a contraction would compute it again"},
+      [CUT_LATE] = {"cut at ", ": "},
+  };
+  cut_t why = s->g.cuts[value];
+  if (why == CUT_UNFUSED) return "grouping is off";
+  return kiln_arena_printf(s->g.arena, "%s%s%s%s", texts[why].before,
+                           kiln_graph_value_name(s->g.arena, s->g.graph, value), texts[why].after,
+                           why == CUT_LATE ? s->g.reasons[value] : "");
+}
+
 /* Why a group stands alone: what it waits for, or what kept a neighbour of its level apart. */
 static const char *reason_of(const state_t *s, const bucket_t *bucket) {
-  cut_t why = CUT_NONE;
-  kiln_value_id_t waits_for = 0;
   for (size_t i = 0; i < s->cone.leaf_count; i++) {
     kiln_value_id_t leaf = s->cone.leaves[i];
-    if (s->g.cuts[leaf] == CUT_NONE || s->levels[leaf] + 1 != bucket->level) continue;
-    why = s->g.cuts[leaf];
-    waits_for = leaf;
-    break;
-  }
-  const char *name = kiln_graph_value_name(s->g.arena, s->g.graph, waits_for);
-  switch (why) {
-  case CUT_COST:
-    return kiln_arena_printf(s->g.arena, "%s is computed once and stored: repeating it would cost more",
-                             name);
-  case CUT_SIZE:
-    return kiln_arena_printf(s->g.arena, "cut at %s: the kernel would have been too large", name);
-  case CUT_BUFFERS:
-    return kiln_arena_printf(s->g.arena, "cut at %s: the kernel would have read too many buffers", name);
-  case CUT_FAMILY:
-    return kiln_arena_printf(s->g.arena, "%s is made by a kernel of another family", name);
-  case CUT_REGION:
-    return kiln_arena_printf(s->g.arena, "%s is made by a kernel whose threads have other elements", name);
-  case CUT_PROLOGUE:
-    return kiln_arena_printf(s->g.arena, "%s is stored: each tile of a contraction would compute it again",
-                             name);
-  case CUT_LATE:
-    return kiln_arena_printf(s->g.arena, "cut at %s: %s", name, s->g.reasons[waits_for]);
-  case CUT_UNFUSED:
-    return "grouping is off";
-  case CUT_NONE:
-    break;
+    if (s->g.cuts[leaf] != CUT_NONE && s->levels[leaf] + 1 == bucket->level) return cut_reason(s, leaf);
   }
   if (bucket->full) return bucket->full;
   if (s->apart[bucket->items[0].value]) return s->g.reasons[bucket->items[0].value];
@@ -448,6 +441,12 @@ static kiln_grouping_t *make_groups(state_t *s) {
   return out;
 }
 
+static void explain_temps(const state_t *s, kiln_grouping_t *grouping) {
+  const char **reasons = KILN_NEW_ARRAY(s->g.arena, const char *, grouping->temp_count);
+  for (uint32_t t = 0; t < grouping->temp_count; t++) reasons[t] = cut_reason(s, grouping->temp_values[t]);
+  grouping->temp_reasons = reasons;
+}
+
 static void apply_cut(state_t *s, const kiln_cut_t *late) {
   s->g.reasons[late->value] = late->why;
   if (late->apart)
@@ -488,6 +487,7 @@ kiln_status_t kiln_group(kiln_arena_t *arena, const kiln_graph_t *graph, const k
   place_all(&s);
   kiln_grouping_t *grouping = make_groups(&s);
   plan_buffers(&s.g, grouping);
+  explain_temps(&s, grouping);
   *out_grouping = grouping;
   return NULL;
 }

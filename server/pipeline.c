@@ -133,12 +133,33 @@ kiln_status_t kiln_pipeline_generate(kiln_arena_t *arena, const kiln_graph_t *gr
   return generate(arena, target, options, symbol_class, out);
 }
 
+static kiln_digest_t digest_of(const kiln_kernel_source_t *kernel) {
+  return kiln_sha256(kernel->source, strlen(kernel->source));
+}
+
+bool kiln_pipeline_stands(const kiln_pipeline_t *pipeline, uint32_t launch) {
+  if (!pipeline->standing) return false;
+  kiln_digest_t digest = digest_of(&pipeline->kernels[launch]);
+  return kiln_map_find(pipeline->standing, &digest, sizeof digest) != NULL;
+}
+
+/* Its source may be that of several launches, now or after the next grouping. */
+static void let_stand(kiln_arena_t *arena, kiln_pipeline_t *pipeline, uint32_t launch) {
+  if (!pipeline->standing) pipeline->standing = kiln_map_create(arena);
+  kiln_digest_t digest = digest_of(&pipeline->kernels[launch]);
+  kiln_map_put(pipeline->standing, &digest, sizeof digest, NULL);
+}
+
 kiln_status_t kiln_pipeline_divide(kiln_arena_t *arena, const kiln_target_t *target,
                                    const kiln_options_t *options, const kiln_symbol_class_t *symbol_class,
-                                   uint32_t group_index, const char *why, kiln_pipeline_t *pipeline) {
-  const kiln_group_t *unfit = &pipeline->grouping->groups[group_index];
-  if (!kiln_cut_group(arena, pipeline->optimized, unfit, why, &pipeline->cuts))
-    return kiln_error(KILN_UNSUPPORTED, "kernel %u is one node and cannot be divided: %s", group_index, why);
+                                   const kiln_verdict_t *verdicts, size_t count, kiln_pipeline_t *pipeline) {
+  size_t cuts_before = pipeline->cuts.count;
+  for (size_t i = 0; i < count; i++) {
+    const kiln_group_t *unfit = &pipeline->grouping->groups[verdicts[i].group];
+    if (!kiln_cut_group(arena, pipeline->optimized, unfit, verdicts[i].why, &pipeline->cuts))
+      let_stand(arena, pipeline, verdicts[i].group);
+  }
+  if (pipeline->cuts.count == cuts_before) return NULL;
   KILN_TRY(group(arena, target, options, pipeline));
   return generate(arena, target, options, symbol_class, pipeline);
 }

@@ -8,6 +8,7 @@
 #ifndef KILN_SERVER_PIPELINE_H
 #define KILN_SERVER_PIPELINE_H
 
+#include "base/map.h"
 #include "codegen/codegen.h"
 #include "passes/passes.h"
 
@@ -21,7 +22,14 @@ typedef struct {
   const kiln_kernel_source_t *kernels; /* one per launch */
   kiln_guards_t guards;
   kiln_constraints_t constraints;
+  kiln_map_t *standing; /* digests of sources that are unfit and cannot be divided; NULL: none */
 } kiln_pipeline_t;
+
+/* Launch `group` of a plan came out unfit: its kernel compiles too slowly or spills registers. */
+typedef struct {
+  uint32_t group;
+  const char *why; /* what explain says; lives as long as the arena */
+} kiln_verdict_t;
 
 /* How many elements a graph's values have, as far as symbols decide whether 32-bit indices reach. */
 typedef struct {
@@ -47,12 +55,13 @@ kiln_status_t kiln_pipeline_generate(kiln_arena_t *arena, const kiln_graph_t *gr
                                      const kiln_target_t *target, const kiln_options_t *options,
                                      const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run,
                                      kiln_pipeline_t *out);
-/* Once more, with launch `group` of the plan divided in two: for a kernel that compiles too slowly or spills
- * registers. `why` is what explain says, and lives as long as the arena. UNSUPPORTED when it is one node
- * already; the pipeline is then as it was. */
+/* Once more, with the launches that the verdicts name divided in two. What is one node already stands: its
+ * source is remembered. */
 kiln_status_t kiln_pipeline_divide(kiln_arena_t *arena, const kiln_target_t *target,
                                    const kiln_options_t *options, const kiln_symbol_class_t *symbol_class,
-                                   uint32_t group, const char *why, kiln_pipeline_t *pipeline);
+                                   const kiln_verdict_t *verdicts, size_t count, kiln_pipeline_t *pipeline);
+/* Is kernel `launch` unfit, and must be taken as it is? */
+bool kiln_pipeline_stands(const kiln_pipeline_t *pipeline, uint32_t launch);
 /* The plan, given each launch's kernel key. */
 const kiln_plan_t *kiln_pipeline_plan(kiln_arena_t *arena, const kiln_pipeline_t *pipeline,
                                       const kiln_digest_t *kernel_keys);

@@ -130,7 +130,8 @@ static void a_kernel_found_unfit_later_is_divided_until_it_is_one_node(void **st
   assert_int_equal(pipeline.grouping->group_count, 1);
   const uint32_t launches[] = {2, 3}; /* the two results apart, then the longer one in halves */
   for (size_t i = 0; i < 2; i++) {
-    assert_null(kiln_pipeline_divide(arena, &target, &options, &any_symbols, 0, "it spills", &pipeline));
+    const kiln_verdict_t verdict = {0, "it spills"};
+    assert_null(kiln_pipeline_divide(arena, &target, &options, &any_symbols, &verdict, 1, &pipeline));
     assert_int_equal(pipeline.grouping->group_count, launches[i]);
     for (uint32_t k = 0; k < launches[i]; k++) assert_non_null(pipeline.kernels[k].source);
   }
@@ -140,10 +141,11 @@ static void a_kernel_found_unfit_later_is_divided_until_it_is_one_node(void **st
     explained += strstr(pipeline.grouping->groups[k].reason, "it spills") != NULL;
   }
   assert_true(explained >= 1);
-  kiln_status_t status =
-      kiln_pipeline_divide(arena, &target, &options, &any_symbols, single, "it spills", &pipeline);
-  assert_int_equal(kiln_status_code(status), KILN_UNSUPPORTED);
-  kiln_status_free(status);
+  const kiln_verdict_t verdict = {single, "it spills"};
+  assert_false(kiln_pipeline_stands(&pipeline, single));
+  assert_null(kiln_pipeline_divide(arena, &target, &options, &any_symbols, &verdict, 1, &pipeline));
+  assert_int_equal(pipeline.grouping->group_count, launches[1]);
+  assert_true(kiln_pipeline_stands(&pipeline, single));
 }
 
 static void errors_say_what_was_being_done(void **state) {
