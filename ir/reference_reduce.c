@@ -156,15 +156,17 @@ static kiln_ref_scalar_t find_extreme(reduction_t *r, int64_t *out_index) {
   return best;
 }
 
-/* How far the extreme itself may be off: between the extreme of x - e and that of x + e. */
+/* How far the extreme itself may be off: between the extreme of x - e and that of x + e. (To the last term
+ * whatever is found: the walk must end where it began.) */
 static double extreme_error(reduction_t *r, double best) {
-  double sign = is_least(r) ? -1 : 1, low = -INFINITY, high = -INFINITY;
+  double sign = is_least(r) ? -1 : 1, low = -INFINITY, high = -INFINITY, widest = 0;
   for (int64_t i = 0; i < r->count; i++, kiln_walk_next(&r->terms)) {
     kiln_ref_scalar_t x = term(r);
-    if (isinf(x.bound)) return INFINITY;
+    widest = fmax(widest, x.bound);
     low = fmax(low, sign * x.real - x.bound);
     high = fmax(high, sign * x.real + x.bound);
   }
+  if (isinf(widest)) return INFINITY;
   if (isnan(best) || high == low) return 0;
   return fmax(high - sign * best, sign * best - low);
 }

@@ -1,20 +1,18 @@
 /* tests/support/random_graph.c: random graphs from a seed (tests/support/random_graph.h).
  *
- * Each step picks an op and operands and lets the shape rules decide; what they refuse is tried again with
- * other choices. Attributes are drawn so that most are accepted, and so that the patterns that passes look
- * for turn up often: a value concatenated with itself, pads that tile, slices that split, expands between
- * reshapes.
+ * Each step makes a motif, or picks an op and operands and lets the shape rules decide; what they refuse is
+ * tried again with other choices. Sizes come from a palette of a few per graph, and some inputs are made to
+ * fit the first one as weights do, so that contractions, gammas and cats find partners.
  */
 #include "tests/support/random_graph.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
 #include "ir/verify.h"
+#include "tests/support/random_maker.h"
 
-enum { MAX_ELEMENTS = 3000, MAX_INPUTS = 5, ATTEMPTS_PER_NODE = 50 };
+enum { MAX_ELEMENTS = 6000, MAX_PRODUCTS = 400000, MAX_MADE_RANK = 6, TRIES_PER_OP = 8 };
 
 uint64_t kiln_random_next(uint64_t *state) {
   uint64_t z = (*state += 0x9e3779b97f4a7c15u);
@@ -27,416 +25,308 @@ uint32_t kiln_random_below(uint64_t *state, uint32_t bound) {
   return (uint32_t)((kiln_random_next(state) >> 32) * bound >> 32);
 }
 
-typedef struct {
-  kiln_arena_t *arena;
-  kiln_graph_builder_t *builder;
-  uint64_t state;
-  uint32_t value_count;
-} maker_t;
+uint32_t kiln_maker_below(kiln_maker_t *m, uint32_t bound) { return kiln_random_below(&m->state, bound); }
+bool kiln_maker_one_in(kiln_maker_t *m, uint32_t n) { return kiln_maker_below(m, n) == 0; }
+static uint32_t below(kiln_maker_t *m, uint32_t bound) { return kiln_maker_below(m, bound); }
+static bool one_in(kiln_maker_t *m, uint32_t n) { return kiln_maker_one_in(m, n); }
 
-/* One node in the making. */
-typedef struct {
-  kiln_op_t op;
-  kiln_value_id_t operands[8];
-  uint32_t operand_count;
-  kiln_attr_value_t attrs[4];
-  uint32_t attr_count;
-} attempt_t;
-
-static uint32_t below(maker_t *m, uint32_t bound) { return kiln_random_below(&m->state, bound); }
-static bool one_in(maker_t *m, uint32_t n) { return below(m, n) == 0; }
-static const kiln_type_t *type_of(const maker_t *m, kiln_value_id_t value) {
+const kiln_type_t *kiln_maker_type(const kiln_maker_t *m, kiln_value_id_t value) {
   return kiln_graph_builder_type(m->builder, value);
 }
-static int64_t size_of(const kiln_type_t *type, uint32_t axis) { return type->dims[axis].constant; }
 
-static int64_t elements_of(const kiln_type_t *type) {
+/* --- sizes ---------------------------------------------------------------------------------------------- */
+
+static const int64_t no_symbols[KILN_MAX_SYMBOLS];
+
+static uint32_t set_count(const kiln_maker_t *m) {
+  return m->options->value_set_count ? m->options->value_set_count : 1;
+}
+
+static const int64_t *value_set(const kiln_maker_t *m, uint32_t set) {
+  return m->options->value_set_count ? m->options->value_sets[set] : no_symbols;
+}
+
+static int64_t size_in(const kiln_maker_t *m, kiln_dim_t dim, uint32_t set) {
+  int64_t size = 0;
+  return kiln_dim_eval(dim, value_set(m, set), &size) ? size : INT64_MAX;
+}
+
+static int64_t elements_in(const kiln_maker_t *m, const kiln_type_t *type, uint32_t set) {
   int64_t elements = 1;
-  for (uint32_t i = 0; i < type->rank; i++) elements *= size_of(type, i);
+  for (uint32_t i = 0; i < type->rank; i++) {
+    if (__builtin_mul_overflow(elements, size_in(m, type->dims[i], set), &elements)) return INT64_MAX;
+  }
   return elements;
 }
 
-static int64_t random_size(maker_t *m) {
-  static const int64_t sizes[] = {1, 1, 2, 2, 3, 4, 4, 5, 6, 7, 8, 8, 16};
-  return one_in(m, 40) ? 0 : sizes[below(m, sizeof sizes / sizeof *sizes)];
+int64_t kiln_maker_size(const kiln_maker_t *m, kiln_dim_t dim) { return size_in(m, dim, 0); }
+int64_t kiln_maker_elements(const kiln_maker_t *m, const kiln_type_t *type) {
+  return elements_in(m, type, 0);
 }
 
-static kiln_dtype_t random_dtype(maker_t *m) {
-  return one_in(m, 2) ? KILN_DTYPE_f32 : (kiln_dtype_t)below(m, KILN_DTYPE_COUNT);
+static void fill_palette(kiln_maker_t *m) {
+  static const int64_t small[] = {2, 2, 3, 4, 4, 5, 7, 8, 8, 11, 13, 16};
+  static const int64_t medium[] = {17, 24, 31, 32, 33, 48, 64, 65};
+  static const int64_t large[] = {100, 127, 128, 129, 256, 257, 512, 520, 1000, 1025, 2049, 4099};
+  for (uint32_t s = 0; s < m->options->symbol_count; s++)
+    m->palette[m->palette_count++] = kiln_dim_symbol(m->arena, s);
+  for (int i = 0; i < 2; i++) m->palette[m->palette_count++] = kiln_dim_constant(small[below(m, 12)]);
+  if (one_in(m, 2)) m->palette[m->palette_count++] = kiln_dim_constant(medium[below(m, 8)]);
+  if (one_in(m, 5)) m->palette[m->palette_count++] = kiln_dim_constant(large[below(m, 12)]);
 }
 
-/* --- attributes ---------------------------------------------------------------------------------------- */
-
-static kiln_attr_value_t *add_attr(attempt_t *attempt, kiln_attr_t attr) {
-  attempt->attrs[attempt->attr_count] = (kiln_attr_value_t){.attr = attr};
-  return &attempt->attrs[attempt->attr_count++];
+kiln_dim_t kiln_maker_random_dim(kiln_maker_t *m) {
+  if (one_in(m, 8)) return kiln_dim_constant(1);
+  if (one_in(m, 60)) return kiln_dim_constant(0);
+  return m->palette[below(m, m->palette_count)];
 }
 
-static void add_dims(maker_t *m, attempt_t *attempt, kiln_attr_t attr, const int64_t *sizes, uint32_t count) {
-  kiln_dim_t *dims = KILN_NEW_ARRAY(m->arena, kiln_dim_t, count);
-  for (uint32_t i = 0; i < count; i++) dims[i] = kiln_dim_constant(sizes[i]);
-  kiln_attr_value_t *value = add_attr(attempt, attr);
-  value->list.count = count;
-  value->list.dims = dims;
+kiln_dtype_t kiln_maker_random_dtype(kiln_maker_t *m) {
+  return one_in(m, 3) ? KILN_DTYPE_f32 : (kiln_dtype_t)below(m, KILN_DTYPE_COUNT);
 }
 
-static void add_ints(maker_t *m, attempt_t *attempt, kiln_attr_t attr, const int64_t *integers,
-                     uint32_t count) {
-  kiln_attr_value_t *value = add_attr(attempt, attr);
-  value->list.count = count;
-  value->list.integers = kiln_arena_copy(m->arena, integers, count * sizeof *integers);
+/* --- values --------------------------------------------------------------------------------------------- */
+
+/* Recent values more often, so that graphs are deep as well as wide. */
+static kiln_value_id_t some_value(kiln_maker_t *m) {
+  uint32_t recent = m->value_count < 5 ? m->value_count : 5;
+  return one_in(m, 2) ? m->value_count - 1 - below(m, recent) : below(m, m->value_count);
 }
 
-static kiln_number_t random_number(maker_t *m, kiln_dtype_t dtype) {
-  static const double reals[] = {0, -0.0, 1, 1, -1, 2, 0.5, 3, INFINITY, -INFINITY, 1e-40, 65504};
-  if (!kiln_dtype_is_float(dtype)) {
-    int64_t integer = below(m, dtype == KILN_DTYPE_bool ? 2 : 6);
-    return (kiln_number_t){true, integer, (double)integer};
+static bool broadcasts_to(const kiln_type_t *from, const kiln_type_t *to) {
+  if (from->rank > to->rank) return false;
+  for (uint32_t i = 1; i <= from->rank; i++) {
+    kiln_dim_t dim = from->dims[from->rank - i];
+    if (!kiln_dim_equal(dim, to->dims[to->rank - i]) && !kiln_dim_is(dim, 1)) return false;
   }
-  return (kiln_number_t){.real = reals[below(m, sizeof reals / sizeof *reals)]};
+  return true;
 }
 
-static void make_reshape(maker_t *m, attempt_t *attempt, const kiln_type_t *type) {
-  int64_t sizes[KILN_MAX_RANK], rest = elements_of(type);
-  uint32_t count = 0;
-  if (one_in(m, 3)) { /* only axes of size 1 come and go */
-    for (uint32_t i = 0; i < type->rank && count + 2 < KILN_MAX_RANK; i++) {
-      if (one_in(m, 3)) sizes[count++] = 1;
-      if (size_of(type, i) != 1 || one_in(m, 2)) sizes[count++] = size_of(type, i);
-    }
-  } else if (rest) {
-    static const int64_t factors[] = {2, 4, 8, 3, 5, 7};
-    for (int i = 0; i < 6 && count < 5; i++) {
-      if (rest % factors[i] || one_in(m, 3)) continue;
-      sizes[count++] = factors[i];
-      rest /= factors[i];
-    }
-    sizes[count++] = rest;
+kiln_value_id_t kiln_maker_value(kiln_maker_t *m, kiln_dtype_set_t dtypes, kiln_value_id_t like) {
+  kiln_value_id_t fallback = KILN_NO_VALUE;
+  for (int i = 0; i < 24; i++) {
+    kiln_value_id_t value = some_value(m);
+    if (!kiln_dtype_in(kiln_maker_type(m, value)->dtype, dtypes)) continue;
+    fallback = value;
+    if (like == KILN_NO_VALUE || broadcasts_to(kiln_maker_type(m, value), kiln_maker_type(m, like)))
+      return value;
   }
-  add_dims(m, attempt, KILN_ATTR_shape, sizes, count);
+  return fallback == KILN_NO_VALUE ? some_value(m) : fallback;
 }
 
-static void make_permute(maker_t *m, attempt_t *attempt, uint32_t rank) {
-  int64_t dims[KILN_MAX_RANK];
-  for (uint32_t i = 0; i < rank; i++) {
-    uint32_t place = below(m, i + 1);
-    dims[i] = dims[place];
-    dims[place] = i;
+/* A value of this dtype and rank whose axis `axis` has this size; else one that will be refused. */
+static kiln_value_id_t value_with_axis(kiln_maker_t *m, kiln_dtype_t dtype, uint32_t rank, uint32_t axis,
+                                       kiln_dim_t size) {
+  uint32_t start = below(m, m->value_count);
+  for (uint32_t i = 0; i < m->value_count; i++) {
+    kiln_value_id_t value = (start + i) % m->value_count;
+    const kiln_type_t *type = kiln_maker_type(m, value);
+    if (type->dtype == dtype && type->rank == rank && kiln_dim_equal(type->dims[axis], size)) return value;
   }
-  add_ints(m, attempt, KILN_ATTR_dims, dims, rank);
+  return some_value(m);
 }
 
-static void make_expand(maker_t *m, attempt_t *attempt, const kiln_type_t *type) {
-  int64_t sizes[KILN_MAX_RANK];
-  uint32_t added = type->rank < 4 && one_in(m, 3) ? 1 : 0;
-  if (added) sizes[0] = random_size(m);
-  for (uint32_t i = 0; i < type->rank; i++) {
-    sizes[added + i] = size_of(type, i) == 1 && !one_in(m, 3) ? random_size(m) : size_of(type, i);
-  }
-  add_dims(m, attempt, KILN_ATTR_shape, sizes, type->rank + added);
-}
+/* --- nodes ---------------------------------------------------------------------------------------------- */
 
-static void make_slice(maker_t *m, attempt_t *attempt, const kiln_type_t *type) {
-  int64_t starts[KILN_MAX_RANK], limits[KILN_MAX_RANK], steps[KILN_MAX_RANK];
-  bool stepped = one_in(m, 4), halves = one_in(m, 2);
-  for (uint32_t i = 0; i < type->rank; i++) {
-    int64_t size = size_of(type, i);
-    bool whole = one_in(m, 2);
-    starts[i] = whole || (halves && one_in(m, 2)) ? 0 : halves ? size / 2 : below(m, (uint32_t)size + 1);
-    limits[i] = whole    ? size
-                : halves ? starts[i] + size / 2
-                         : starts[i] + below(m, (uint32_t)(size - starts[i]) + 1);
-    steps[i] = 1 + below(m, 3);
-  }
-  add_dims(m, attempt, KILN_ATTR_starts, starts, type->rank);
-  add_dims(m, attempt, KILN_ATTR_limits, limits, type->rank);
-  if (stepped) add_ints(m, attempt, KILN_ATTR_steps, steps, type->rank);
-}
-
-static void make_pad(maker_t *m, attempt_t *attempt, const kiln_type_t *type) {
-  int64_t low[KILN_MAX_RANK] = {0}, high[KILN_MAX_RANK] = {0};
-  for (uint32_t i = 0; i < type->rank; i++) {
-    if (one_in(m, 2)) continue;
-    *(one_in(m, 2) ? &low[i] : &high[i]) = one_in(m, 2) ? size_of(type, i) : below(m, 4);
-  }
-  add_dims(m, attempt, KILN_ATTR_low, low, type->rank);
-  add_dims(m, attempt, KILN_ATTR_high, high, type->rank);
-  if (one_in(m, 2)) add_attr(attempt, KILN_ATTR_value)->number = random_number(m, type->dtype);
-}
-
-static void make_split(maker_t *m, attempt_t *attempt, const kiln_type_t *type) {
-  uint32_t axis = below(m, type->rank);
-  int64_t first = below(m, (uint32_t)size_of(type, axis) + 1);
-  add_attr(attempt, KILN_ATTR_dim)->integer = axis;
-  add_dims(m, attempt, KILN_ATTR_sizes, (int64_t[]){first, size_of(type, axis) - first}, 2);
-}
-
-static void make_repeat(maker_t *m, attempt_t *attempt, const kiln_type_t *type) {
-  int64_t times[KILN_MAX_RANK];
-  uint32_t count = type->rank + (type->rank < 4 && one_in(m, 4));
-  for (uint32_t i = 0; i < count; i++) times[i] = one_in(m, 2) ? 1 : 1 + below(m, 3);
-  add_ints(m, attempt, KILN_ATTR_times, times, count);
-}
-
-static void make_axes(maker_t *m, attempt_t *attempt, const kiln_type_t *type, bool only_ones) {
-  int64_t dims[KILN_MAX_RANK];
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < type->rank; i++) {
-    if (one_in(m, 2) && (!only_ones || size_of(type, i) == 1)) dims[count++] = i;
-  }
-  add_ints(m, attempt, KILN_ATTR_dims, dims, count);
-}
-
-static void make_broadcast(maker_t *m, attempt_t *attempt, const kiln_type_t *type) {
-  int64_t dims[KILN_MAX_RANK];
-  uint32_t count = 0;
-  for (uint32_t i = 0; i <= type->rank && count < 2; i++) {
-    if (one_in(m, 2)) dims[count++] = i;
-  }
-  add_ints(m, attempt, KILN_ATTR_dims, dims, count);
-}
-
-static void make_creation(maker_t *m, attempt_t *attempt) {
-  int64_t sizes[3];
-  uint32_t rank = below(m, 4);
-  kiln_dtype_t dtype = random_dtype(m);
-  int64_t elements = 1;
-  for (uint32_t i = 0; i < rank; i++) elements *= sizes[i] = random_size(m);
-  add_attr(attempt, KILN_ATTR_dtype)->dtype = dtype;
-  add_dims(m, attempt, KILN_ATTR_shape, sizes, rank);
-  if (attempt->op == KILN_OP_full) add_attr(attempt, KILN_ATTR_value)->number = random_number(m, dtype);
-  if (attempt->op == KILN_OP_iota) add_attr(attempt, KILN_ATTR_dim)->integer = rank ? below(m, rank) : 0;
-  if (attempt->op != KILN_OP_constant || elements > MAX_ELEMENTS) return;
-  kiln_number_t *numbers = KILN_NEW_ARRAY(m->arena, kiln_number_t, elements);
-  for (int64_t i = 0; i < elements; i++) numbers[i] = random_number(m, dtype);
-  kiln_attr_value_t *values = add_attr(attempt, KILN_ATTR_values);
-  values->list.count = (uint32_t)elements;
-  values->list.numbers = numbers;
-}
-
-static void make_attrs(maker_t *m, attempt_t *attempt) {
-  const kiln_type_t *type = attempt->operand_count ? type_of(m, attempt->operands[0]) : NULL;
-  switch (attempt->op) {
-  case KILN_OP_cast:
-  case KILN_OP_bitcast:
-    add_attr(attempt, KILN_ATTR_dtype)->dtype = random_dtype(m);
-    return;
-  case KILN_OP_clamp:
-    if (one_in(m, 2)) add_attr(attempt, KILN_ATTR_min)->number = random_number(m, type->dtype);
-    if (one_in(m, 2)) add_attr(attempt, KILN_ATTR_max)->number = random_number(m, type->dtype);
-    return;
-  case KILN_OP_gelu:
-    add_attr(attempt, KILN_ATTR_approximate)->word = one_in(m, 2) ? "none" : "tanh";
-    return;
-  case KILN_OP_reshape:
-    return make_reshape(m, attempt, type);
-  case KILN_OP_permute:
-    return make_permute(m, attempt, type->rank);
-  case KILN_OP_squeeze:
-    return make_axes(m, attempt, type, true);
-  case KILN_OP_reverse:
-    return make_axes(m, attempt, type, false);
-  case KILN_OP_broadcast:
-    return make_broadcast(m, attempt, type);
-  case KILN_OP_expand:
-    return make_expand(m, attempt, type);
-  case KILN_OP_slice:
-    return make_slice(m, attempt, type);
-  case KILN_OP_pad:
-    return make_pad(m, attempt, type);
-  case KILN_OP_cat:
-  case KILN_OP_gather:
-    add_attr(attempt, KILN_ATTR_dim)->integer = type->rank ? below(m, type->rank) : 0;
-    return;
-  case KILN_OP_split:
-    if (type->rank) make_split(m, attempt, type);
-    return;
-  case KILN_OP_repeat:
-    return make_repeat(m, attempt, type);
-  case KILN_OP_full:
-  case KILN_OP_iota:
-  case KILN_OP_constant:
-    return make_creation(m, attempt);
-  default:
-    return;
-  }
-}
-
-/* --- nodes --------------------------------------------------------------------------------------------- */
-
-static kiln_op_t random_op(maker_t *m) {
-  static const kiln_op_t favourites[] = {KILN_OP_cat,     KILN_OP_repeat,  KILN_OP_pad, KILN_OP_slice,
-                                         KILN_OP_reshape, KILN_OP_expand,  KILN_OP_add, KILN_OP_mul,
-                                         KILN_OP_cast,    KILN_OP_permute, KILN_OP_neg, KILN_OP_where,
-                                         KILN_OP_gather};
-  if (one_in(m, 2)) return favourites[below(m, sizeof favourites / sizeof *favourites)];
+static kiln_op_t random_op(kiln_maker_t *m) {
+  static const kiln_op_class_t classes[] = {
+      KILN_CLASS_ELEMENTWISE, KILN_CLASS_ELEMENTWISE,   KILN_CLASS_ELEMENTWISE, KILN_CLASS_VIEW,
+      KILN_CLASS_VIEW,        KILN_CLASS_VIEW,          KILN_CLASS_REDUCTION,   KILN_CLASS_REDUCTION,
+      KILN_CLASS_CONTRACTION, KILN_CLASS_NORMALIZATION, KILN_CLASS_INDEXING,    KILN_CLASS_CREATION};
+  static const kiln_op_t favourites[] = {KILN_OP_add,  KILN_OP_mul,   KILN_OP_sub,
+                                         KILN_OP_cast, KILN_OP_where, KILN_OP_exp};
+  kiln_op_class_t wanted = classes[below(m, sizeof classes / sizeof *classes)];
+  if (wanted == KILN_CLASS_ELEMENTWISE && one_in(m, 2)) return favourites[below(m, 6)];
   kiln_op_t op;
   do {
     op = (kiln_op_t)below(m, KILN_OP_COUNT);
-  } while (kiln_op_info(op)->op_class > KILN_CLASS_INDEXING);
+  } while (kiln_op_info(op)->op_class != wanted);
   return op;
 }
 
-/* Recent values more often, so that graphs are deep as well as wide. */
-static kiln_value_id_t random_value(maker_t *m) {
-  uint32_t recent = m->value_count < 6 ? m->value_count : 6;
-  return one_in(m, 2) ? below(m, m->value_count) : m->value_count - 1 - below(m, recent);
-}
-
-static kiln_value_id_t random_value_of(maker_t *m, kiln_dtype_set_t dtypes, kiln_value_id_t otherwise) {
-  for (int i = 0; i < 12; i++) {
-    kiln_value_id_t value = random_value(m);
-    if (kiln_dtype_in(type_of(m, value)->dtype, dtypes)) return value;
-  }
-  return otherwise;
-}
-
-static void choose_operands(maker_t *m, attempt_t *attempt) {
-  const kiln_op_info_t *info = kiln_op_info(attempt->op);
+static void choose_elementwise(kiln_maker_t *m, kiln_attempt_t *attempt, const kiln_op_info_t *info) {
   uint32_t count = info->operands_most == KILN_MANY ? 1 + below(m, 4) : info->operands_most;
-  kiln_value_id_t first = count ? random_value_of(m, info->dtypes, 0) : 0;
+  kiln_value_id_t first = kiln_maker_value(m, info->dtypes, KILN_NO_VALUE);
+  kiln_dtype_set_t like_first = 1u << kiln_maker_type(m, first)->dtype;
   bool same = one_in(m, 3);
   attempt->operand_count = count;
-  for (uint32_t i = 0; i < count; i++) {
-    kiln_dtype_set_t like_first = 1u << type_of(m, first)->dtype;
-    attempt->operands[i] = !i || same ? first : random_value_of(m, like_first, first);
-  }
-  if (attempt->op == KILN_OP_where) attempt->operands[0] = random_value_of(m, KILN_DTYPES_B, 0);
+  for (uint32_t i = 0; i < count; i++)
+    attempt->operands[i] = !i || same ? first : kiln_maker_value(m, like_first, first);
+  if (attempt->op == KILN_OP_where) attempt->operands[0] = kiln_maker_value(m, KILN_DTYPES_B, first);
+}
+
+static void choose_contraction(kiln_maker_t *m, kiln_attempt_t *attempt, const kiln_op_info_t *info) {
+  kiln_value_id_t a = kiln_maker_value(m, info->dtypes, KILN_NO_VALUE);
+  const kiln_type_t *type = kiln_maker_type(m, a);
+  attempt->operand_count = info->operands_most;
+  for (uint32_t i = 0; i < attempt->operand_count; i++) attempt->operands[i] = a;
+  if (!type->rank) return;
+  kiln_dim_t inner = type->dims[type->rank - 1];
+  bool is_gemm = attempt->op != KILN_OP_matmul;
+  uint32_t rank = is_gemm || !one_in(m, 3) ? 2 : 1 + 2 * below(m, 2);
+  uint32_t axis = is_gemm ? 1 : rank > 1 ? rank - 2 : 0;
+  attempt->operands[1] = value_with_axis(m, type->dtype, rank, axis, inner);
+  if (attempt->operand_count < 3) return;
+  kiln_dim_t columns = kiln_maker_type(m, attempt->operands[1])->dims[0];
+  attempt->operands[2] = value_with_axis(m, type->dtype, 1, 0, columns);
+}
+
+static void choose_operands(kiln_maker_t *m, kiln_attempt_t *attempt) {
+  const kiln_op_info_t *info = kiln_op_info(attempt->op);
+  if (info->op_class == KILN_CLASS_CONTRACTION) return choose_contraction(m, attempt, info);
+  if (info->op_class == KILN_CLASS_CREATION) return;
+  choose_elementwise(m, attempt, info);
   if (info->op_class == KILN_CLASS_INDEXING) {
     kiln_dtype_set_t indices = 1u << KILN_DTYPE_i32 | 1u << KILN_DTYPE_i64;
-    attempt->operands[1] = random_value_of(m, indices, 0);
+    attempt->operands[1] = kiln_maker_value(m, indices, KILN_NO_VALUE);
+  }
+  const kiln_type_t *type = kiln_maker_type(m, attempt->operands[0]);
+  if (info->op_class == KILN_CLASS_NORMALIZATION && type->rank) {
+    for (uint32_t i = 1; i < attempt->operand_count; i++) {
+      kiln_dim_t width = type->dims[type->rank - 1];
+      attempt->operands[i] = one_in(m, 3) ? KILN_NO_VALUE : value_with_axis(m, type->dtype, 1, 0, width);
+    }
   }
 }
 
-static bool small(const kiln_type_t *types, uint32_t count) {
+/* Every result must be small, and what a contraction multiplies too, whatever the symbols are. */
+static bool small(const kiln_maker_t *m, const kiln_attempt_t *attempt, const kiln_type_t *types,
+                  uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
-    if (types[i].rank > 6 || elements_of(&types[i]) > MAX_ELEMENTS) return false;
+    if (types[i].rank > MAX_MADE_RANK) return false;
+    for (uint32_t set = 0; set < set_count(m); set++) {
+      if (elements_in(m, &types[i], set) > MAX_ELEMENTS) return false;
+      if (kiln_op_info(attempt->op)->op_class != KILN_CLASS_CONTRACTION) continue;
+      const kiln_type_t *a = kiln_maker_type(m, attempt->operands[0]);
+      if (elements_in(m, &types[i], set) * size_in(m, a->dims[a->rank - 1], set) > MAX_PRODUCTS) return false;
+    }
   }
   return true;
 }
 
-static bool add_node(maker_t *m) {
-  attempt_t attempt = {.op = random_op(m)};
-  choose_operands(m, &attempt);
-  make_attrs(m, &attempt);
-  const kiln_type_t *types[8];
-  for (uint32_t i = 0; i < attempt.operand_count; i++) types[i] = type_of(m, attempt.operands[i]);
-  kiln_type_t results[2];
-  uint32_t result_count = attempt.op == KILN_OP_split ? 2 : 1;
-  kiln_status_t refused =
-      attempt.op == KILN_OP_split && !attempt.attr_count
-          ? kiln_error(KILN_INVALID_GRAPH, "no axis to split")
-          : kiln_shape_infer(m->arena, attempt.op, types, attempt.operand_count, attempt.attrs,
-                             attempt.attr_count, results, result_count, NULL);
-  kiln_status_free(refused);
-  if (refused || !small(results, result_count)) return false;
-  kiln_graph_builder_node(m->builder, attempt.op, attempt.operands, attempt.operand_count, attempt.attrs,
-                          attempt.attr_count, results, result_count, 0);
-  m->value_count += result_count;
+static bool holds_for_all_sets(const kiln_maker_t *m, const kiln_constraints_t *constraints) {
+  for (uint32_t set = 0; set < set_count(m); set++) {
+    kiln_status_t refused = kiln_constraints_check(constraints, value_set(m, set));
+    kiln_status_free(refused);
+    if (refused) return false;
+  }
   return true;
 }
 
-/* Dense strides of a random order of the axes, some 0. */
-static kiln_layout_t random_layout(maker_t *m, const kiln_type_t *type) {
-  kiln_layout_t layout = {.has_strides = true, .align_bytes = 16};
-  attempt_t order = {0};
-  make_permute(m, &order, type->rank);
-  int64_t stride = 1;
-  for (uint32_t i = 0; i < type->rank; i++) {
-    int64_t axis = order.attrs[0].list.integers[i];
-    bool expanded = one_in(m, 5);
-    layout.strides[axis] = kiln_dim_constant(expanded ? 0 : stride);
-    if (!expanded) stride *= size_of(type, (uint32_t)axis);
+static void sort_attrs(kiln_attempt_t *attempt) {
+  for (uint32_t i = 1; i < attempt->attr_count; i++) {
+    kiln_attr_value_t moved = attempt->attrs[i];
+    uint32_t at = i;
+    for (; at && attempt->attrs[at - 1].attr > moved.attr; at--) attempt->attrs[at] = attempt->attrs[at - 1];
+    attempt->attrs[at] = moved;
+  }
+}
+
+kiln_value_id_t kiln_maker_emit(kiln_maker_t *m, kiln_attempt_t *attempt) {
+  const kiln_type_t *types[8];
+  kiln_type_t results[8];
+  uint32_t result_count = 0;
+  kiln_constraints_t constraints = {0};
+  for (uint32_t i = 0; i < attempt->operand_count; i++) {
+    kiln_value_id_t operand = attempt->operands[i];
+    types[i] = operand == KILN_NO_VALUE ? NULL : kiln_maker_type(m, operand);
+  }
+  sort_attrs(attempt);
+  kiln_status_t refused =
+      kiln_shape_result_count(attempt->op, attempt->attrs, attempt->attr_count, &result_count);
+  if (!refused)
+    refused = kiln_shape_infer(m->arena, attempt->op, types, attempt->operand_count, attempt->attrs,
+                               attempt->attr_count, results, result_count, &constraints);
+  kiln_status_free(refused);
+  if (refused || !small(m, attempt, results, result_count) || !holds_for_all_sets(m, &constraints))
+    return KILN_NO_VALUE;
+  m->value_count += result_count;
+  m->node_count++;
+  return kiln_graph_builder_node(m->builder, attempt->op, attempt->operands, attempt->operand_count,
+                                 attempt->attrs, attempt->attr_count, results, result_count, 0);
+}
+
+static void add_node(kiln_maker_t *m) {
+  kiln_op_t op = random_op(m);
+  for (int i = 0; i < TRIES_PER_OP; i++) {
+    kiln_attempt_t attempt = {.op = op};
+    choose_operands(m, &attempt);
+    kiln_maker_attrs(m, &attempt);
+    if (kiln_maker_emit(m, &attempt) != KILN_NO_VALUE) return;
+  }
+}
+
+/* --- boundaries ----------------------------------------------------------------------------------------- */
+
+/* Strides of a random order of the axes, some 0 where that is allowed, and perhaps an alignment below 16. */
+static kiln_layout_t random_layout(kiln_maker_t *m, const kiln_type_t *type, bool may_expand) {
+  uint32_t align = 1u << below(m, 5), bytes = (uint32_t)kiln_dtype_bytes(type->dtype);
+  kiln_layout_t layout = {.has_strides = one_in(m, 2), .align_bytes = align < bytes ? bytes : align};
+  int64_t order[KILN_MAX_RANK];
+  kiln_maker_permutation(m, type->rank, order);
+  kiln_dim_t stride = kiln_dim_constant(one_in(m, 4) ? 2 : 1);
+  for (uint32_t i = 0; i < type->rank && layout.has_strides; i++) {
+    bool expanded = may_expand && one_in(m, 5);
+    layout.strides[order[i]] = expanded ? kiln_dim_constant(0) : stride;
+    if (!expanded && !kiln_dim_mul(m->arena, stride, type->dims[order[i]], &stride)) abort();
   }
   return layout;
 }
 
-static void add_inputs(maker_t *m, const kiln_random_options_t *options) {
-  uint32_t count = 1 + below(m, MAX_INPUTS);
+/* A weight or a bias for the first input: its axes begin or end with the first one's last. */
+static kiln_type_t companion(kiln_maker_t *m) {
+  kiln_type_t type = *kiln_maker_type(m, 0);
+  kiln_dim_t inner = type.rank ? type.dims[type.rank - 1] : kiln_dim_constant(1);
+  type.rank = 1 + below(m, 2);
+  type.dims[0] = type.dims[1] = inner;
+  if (type.rank == 2) type.dims[below(m, 2)] = kiln_maker_random_dim(m);
+  return type;
+}
+
+static void add_inputs(kiln_maker_t *m) {
+  uint32_t count = 1 + below(m, 4);
   for (uint32_t i = 0; i < count; i++) {
-    kiln_type_t type = {.dtype = i == 0 ? KILN_DTYPE_f32 : random_dtype(m), .rank = below(m, 4)};
-    for (uint32_t axis = 0; axis < type.rank; axis++) type.dims[axis] = kiln_dim_constant(random_size(m));
+    kiln_dtype_t dtype = one_in(m, 6) ? KILN_DTYPE_i32 : kiln_maker_random_dtype(m);
+    kiln_type_t type = {.dtype = dtype, .rank = below(m, 12) ? 1 + below(m, 3) : 0};
+    for (uint32_t axis = 0; axis < type.rank; axis++) type.dims[axis] = kiln_maker_random_dim(m);
+    if (i && one_in(m, 2)) type = companion(m);
+    for (uint32_t set = 0; set < set_count(m); set++) {
+      if (elements_in(m, &type, set) > MAX_ELEMENTS) type.rank = 1;
+    }
     kiln_layout_t layout;
-    bool strided = options->strided && one_in(m, 3);
-    if (strided) layout = random_layout(m, &type);
-    kiln_graph_builder_input(m->builder, NULL, type, strided ? &layout : NULL);
+    bool strided = m->options->strided && one_in(m, 3);
+    if (strided) layout = random_layout(m, &type, true);
+    const char *name = kiln_arena_printf(m->arena, "x%u", i);
+    kiln_graph_builder_input(m->builder, name, type, strided ? &layout : NULL);
     m->value_count++;
+  }
+}
+
+static void add_outputs(kiln_maker_t *m) {
+  uint32_t count = 1 + below(m, 3);
+  for (uint32_t i = 0; i < count; i++) {
+    kiln_value_id_t value = i ? some_value(m) : m->value_count - 1;
+    kiln_layout_t layout;
+    bool strided = m->options->strided && one_in(m, 5);
+    if (strided) layout = random_layout(m, kiln_maker_type(m, value), false);
+    kiln_graph_builder_output(m->builder, value, strided ? &layout : NULL);
   }
 }
 
 const kiln_graph_t *kiln_random_graph(kiln_arena_t *arena, uint64_t seed,
                                       const kiln_random_options_t *options) {
-  maker_t m = {.arena = arena, .builder = kiln_graph_builder_create(arena, "random"), .state = seed};
-  add_inputs(&m, options);
-  for (uint32_t n = 0, attempts = 0;
-       n < options->node_count && attempts < options->node_count * ATTEMPTS_PER_NODE; attempts++) {
-    n += add_node(&m);
+  static const char *const names[] = {"T", "S", "U", "V"};
+  kiln_maker_t m = {.arena = arena, .options = options, .state = seed};
+  m.builder = kiln_graph_builder_create(arena, "random");
+  for (uint32_t s = 0; s < options->symbol_count; s++) kiln_graph_builder_symbol(m.builder, names[s], 0);
+  fill_palette(&m);
+  add_inputs(&m);
+  for (uint32_t steps = 0; m.node_count < options->node_count && steps < 20 * options->node_count; steps++) {
+    if (one_in(&m, 4))
+      kiln_maker_motif(&m);
+    else
+      add_node(&m);
   }
-  uint32_t output_count = 1 + below(&m, 4);
-  for (uint32_t i = 0; i < output_count; i++) {
-    kiln_graph_builder_output(m.builder, i ? random_value(&m) : m.value_count - 1, NULL);
-  }
+  add_outputs(&m);
   return kiln_graph_builder_finish(m.builder);
-}
-
-/* --- inputs -------------------------------------------------------------------------------------------- */
-
-static void set_float(kiln_tensor_t *tensor, int64_t at, double value) {
-  float single = (float)value;
-  uint16_t half = tensor->dtype == KILN_DTYPE_f16 ? kiln_f16_from_f64(value) : kiln_bf16_from_f32(single);
-  size_t bytes = kiln_dtype_bytes(tensor->dtype);
-  const void *source = bytes == 8 ? (void *)&value : bytes == 4 ? (void *)&single : (void *)&half;
-  memcpy((char *)tensor->data + (size_t)at * bytes, source, bytes);
-}
-
-static double random_real(uint64_t *state) {
-  static const double specials[] = {NAN,   -0.0, 0.0, INFINITY, -INFINITY, 1e-40, -1e-40,
-                                    65504, 1e10, -7,  1,        2,         0.5};
-  if (kiln_random_below(state, 5) == 0)
-    return specials[kiln_random_below(state, sizeof specials / sizeof *specials)];
-  double uniform = (double)(int32_t)kiln_random_next(state) / 2147483648.0;
-  return uniform * (kiln_random_below(state, 2) ? 1 : 10);
-}
-
-static int64_t random_integer(uint64_t *state) {
-  if (kiln_random_below(state, 8) == 0) return (int64_t)kiln_random_next(state);
-  return (int64_t)kiln_random_below(state, 12) - 3;
-}
-
-static void set_random(kiln_tensor_t *tensor, int64_t at, uint64_t *state) {
-  size_t bytes = kiln_dtype_bytes(tensor->dtype);
-  if (kiln_dtype_is_float(tensor->dtype)) return set_float(tensor, at, random_real(state));
-  int64_t integer = tensor->dtype == KILN_DTYPE_bool ? kiln_random_below(state, 2) : random_integer(state);
-  memcpy((char *)tensor->data + (size_t)at * bytes, &integer, bytes);
-}
-
-/* Elements that lie at the same place, because a stride is 0, get the value of the first of them. */
-static void copy_along_zero_strides(kiln_tensor_t *tensor, const kiln_layout_t *layout) {
-  size_t bytes = kiln_dtype_bytes(tensor->dtype);
-  for (int64_t at = 0, n = kiln_tensor_elements(tensor); at < n; at++) {
-    int64_t rest = at, scale = 1, from = 0;
-    for (uint32_t axis = tensor->rank; axis-- > 0;) {
-      bool same = kiln_dim_is(layout->strides[axis], 0);
-      from += same ? 0 : rest % tensor->sizes[axis] * scale;
-      rest /= tensor->sizes[axis];
-      scale *= tensor->sizes[axis];
-    }
-    memcpy((char *)tensor->data + (size_t)at * bytes, (char *)tensor->data + (size_t)from * bytes, bytes);
-  }
-}
-
-void kiln_random_inputs(kiln_arena_t *arena, const kiln_graph_t *graph, uint64_t seed, const int64_t *symbols,
-                        kiln_tensor_t *out_inputs) {
-  uint64_t state = seed ^ 0x5eed;
-  for (uint32_t i = 0; i < graph->input_count; i++) {
-    const kiln_type_t *type = &graph->types[i];
-    int64_t sizes[KILN_MAX_RANK];
-    kiln_status_t status = kiln_type_sizes(type, symbols, sizes);
-    if (!status) status = kiln_tensor_create(arena, type->dtype, type->rank, sizes, &out_inputs[i]);
-    if (status) abort(); /* the test's own graphs are small */
-    for (int64_t at = 0, n = kiln_tensor_elements(&out_inputs[i]); at < n; at++)
-      set_random(&out_inputs[i], at, &state);
-    if (graph->input_layouts[i].has_strides)
-      copy_along_zero_strides(&out_inputs[i], &graph->input_layouts[i]);
-  }
 }
