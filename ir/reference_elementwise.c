@@ -99,13 +99,15 @@ static int corner_points(double x, double e, double points[4]) {
   return count;
 }
 
-/* How far the result at y is from the one at the centre; a jump is infinitely far. */
+/* How far the result at y is from the one at the centre; a jump is infinitely far, the other zero next to
+ * nothing. */
 static double deviation(const element_op_t *op, double value, const double x[3], const double y[3]) {
   kiln_op_t id = op->node->op, with = jumps_with(id);
   double other = real_functions[id](y[0], y[1], y[2], op->node);
   if (with != id &&
       real_functions[with](x[0], x[1], x[2], op->node) != real_functions[with](y[0], y[1], y[2], op->node))
     return INFINITY;
+  if (value == other && !value && signbit(value) != signbit(other)) return KILN_REF_ANY_FORM;
   if (value == other || (isnan(value) && isnan(other))) return 0;
   return jumps(id) || isnan(value - other) ? INFINITY : fabs(value - other);
 }

@@ -153,6 +153,21 @@ static void an_undecided_extreme_leaves_the_next_one_alone(void **state) {
   assert_true(fabs(((float *)output.value.data)[1] - sin(1)) < 1e-6 && output.bound[1] < 1e-6);
 }
 
+/* A mean of zeros has a sign that nobody fixed, and so has its product, though 5e-324 times 0.001 is 0. */
+static void a_product_of_a_zero_of_either_sign_is_one_too(void **state) {
+  (void)state;
+  kiln_buffer_puts(&text, "graph g(%x: f32[2]) {\n  %m = mean(%x)\n  %s = full() {shape=[], value=0.001, "
+                          "dtype=f32}\n  %y = mul(%m, %s)\n  return %y\n}\n");
+  float data[2] = {-0.0f, -0.0f}, zeros[2] = {0.0f, -0.0f};
+  kiln_tensor_t input = f32_tensor(2, data);
+  kiln_reference_t output;
+  assert_null(kiln_reference_run(&arena, parse(), NULL, &input, 0, &output));
+  for (int i = 0; i < 2; i++) {
+    kiln_tensor_t got = {.dtype = KILN_DTYPE_f32, .data = &zeros[i]};
+    assert_int_equal(kiln_reference_compare(&output, &got).wrong, 0);
+  }
+}
+
 /* -- unwinding ------------------------------------------------------------------------------------------ */
 
 static kiln_status_t run_guarded(void *graph) {
@@ -188,6 +203,7 @@ int main(void) {
       TEST(an_input_that_is_not_as_declared_is_an_error),
       TEST(bounds_count_against_the_limit),
       TEST(an_undecided_extreme_leaves_the_next_one_alone),
+      TEST(a_product_of_a_zero_of_either_sign_is_one_too),
       TEST(memory_is_freed_when_the_arena_ends_in_the_middle),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
