@@ -189,6 +189,10 @@ static void choose_operands(kiln_maker_t *m, kiln_attempt_t *attempt) {
   }
 }
 
+static bool wanted(const kiln_maker_t *m, kiln_op_t op) {
+  return !m->options->elementwise || kiln_op_info(op)->op_class <= KILN_CLASS_INDEXING;
+}
+
 /* Every result must be small, and what a contraction multiplies too, whatever the symbols are. */
 static bool small(const kiln_maker_t *m, const kiln_attempt_t *attempt, const kiln_type_t *types,
                   uint32_t count) {
@@ -231,6 +235,7 @@ kiln_value_id_t kiln_maker_emit(kiln_maker_t *m, kiln_attempt_t *attempt) {
     kiln_value_id_t operand = attempt->operands[i];
     types[i] = operand == KILN_NO_VALUE ? NULL : kiln_maker_type(m, operand);
   }
+  if (!wanted(m, attempt->op)) return KILN_NO_VALUE;
   sort_attrs(attempt);
   kiln_status_t refused =
       kiln_shape_result_count(attempt->op, attempt->attrs, attempt->attr_count, &result_count);

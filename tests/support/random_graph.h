@@ -15,6 +15,7 @@
 typedef struct {
   uint32_t node_count; /* how many nodes are made; some may not be reached from an output */
   bool strided;        /* some inputs and outputs are declared with strides or an alignment below 16 */
+  bool elementwise;    /* no reductions, normalizations or contractions */
   /* Values that the graph's symbols, symbol_count of them, will be given: every node is legal for each set.
    */
   uint32_t symbol_count, value_set_count;
