@@ -301,6 +301,8 @@ typedef struct CUlaunchConfig_st {
   X(atomics, "atomic and reduction requests to global or shared memory")                                     \
   X(global_load_requests, "global load instructions")                                                        \
   X(global_store_requests, "global store instructions")                                                      \
+  X(global_accesses, "lanes of global loads and stores")                                                     \
+  X(global_wide_accesses, "of these, those that move 16 bytes in one instruction")                           \
   X(global_load_sectors, "32-byte sectors requested by global loads, distinct within a request")             \
   X(global_store_sectors, "32-byte sectors requested by global stores, distinct within a request")           \
   X(bytes_read, "distinct sectors read per block, summed over blocks, times 32; see bytes_moved")            \

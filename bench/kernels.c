@@ -2,9 +2,9 @@
  *
  * For each job of bench/kernels.def the graph's kernels and the plain kernel run on the emulated device, on
  * the same inputs. Columns, for either: bytes moved (distinct sectors per block) and sectors requested, over
- * the tensors' own bytes; passes over the banks of shared memory, per 128 of those bytes; instructions of a
- * warp per 32 elements of output. Counts are the same in every run. A plain kernel with another result than
- * the reference's is an error.
+ * the tensors' own bytes; passes over the banks of shared memory, per 128 of those bytes; the part of
+ * accesses that have 16 bytes; instructions of a warp per 32 elements (of the largest tensor). Counts are the
+ * same in every run. A plain kernel with another result than the reference's is an error.
  *
  * Usage: kernels [PART OF A FAMILY OR JOB]
  */
@@ -33,8 +33,16 @@ static const job_t jobs[] = {
 };
 
 typedef struct {
-  double bytes, sectors, wavefronts, instructions;
+  double bytes, sectors, wavefronts, instructions, wide;
 } counts_t;
+
+static counts_t counts_of(const kiln_emu_counters_t *counters) {
+  return (counts_t){.bytes = (double)counters->bytes_moved,
+                    .sectors = (double)(counters->global_load_sectors + counters->global_store_sectors),
+                    .wavefronts = (double)counters->shared_wavefronts,
+                    .instructions = (double)counters->instructions,
+                    .wide = (double)counters->global_wide_accesses / (double)counters->global_accesses};
+}
 
 static void fail(const job_t *job, const char *what) {
   fprintf(stderr, "bench/kernels: %s, %s: %s\n", job->family, job->name, what);
@@ -54,6 +62,11 @@ static uint64_t tensor_bytes(const kiln_tensor_t *tensor) {
   return bytes;
 }
 
+static double larger(double elements, const kiln_tensor_t *tensor) {
+  double own = (double)tensor_bytes(tensor) / (double)kiln_dtype_bytes(tensor->dtype);
+  return own > elements ? own : elements;
+}
+
 /* --- the two sides
  * ------------------------------------------------------------------------------------------- */
 
@@ -66,14 +79,9 @@ static counts_t count_generated(kiln_arena_t *arena, const kiln_graph_t *graph, 
   kiln_batch_add(batch, graph, &plain, &any_size, NULL);
   kiln_batch_compile(batch);
   kiln_batch_check(batch, 0, symbols, inputs, what);
-#define COUNTER(name) (double)kiln_batch_counter(batch, 0, symbols, inputs, name)
-  counts_t counts = {.bytes = COUNTER("bytes_moved"),
-                     .sectors = COUNTER("global_load_sectors") + COUNTER("global_store_sectors"),
-                     .wavefronts = COUNTER("shared_wavefronts"),
-                     .instructions = COUNTER("instructions")};
-#undef COUNTER
+  kiln_emu_counters_t counters = kiln_batch_counters(batch, 0, symbols, inputs);
   kiln_batch_destroy(batch);
-  return counts;
+  return counts_of(&counters);
 }
 
 static void check_plain(kiln_arena_t *arena, const job_t *job, const kiln_graph_t *graph,
@@ -121,18 +129,15 @@ static counts_t count_plain(kiln_arena_t *arena, const job_t *job, const kiln_gr
   kiln_emu_counters_t counters = emu_last_launch().counters;
   for (uint32_t i = 0; i < graph->input_count + graph->output_count; i++) EMU_OK(cuMemFree_v2(addresses[i]));
   if (emu_teardown(&state)) fail(job, "the plain kernel does what it must not");
-  return (counts_t){.bytes = (double)counters.bytes_moved,
-                    .sectors = (double)(counters.global_load_sectors + counters.global_store_sectors),
-                    .wavefronts = (double)counters.shared_wavefronts,
-                    .instructions = (double)counters.instructions};
+  return counts_of(&counters);
 }
 
 /* --- the table
  * ----------------------------------------------------------------------------------------------- */
 
 static void print_counts(const counts_t *counts, double bytes, double elements) {
-  printf("  %6.3f %7.3f %6.2f %8.2f", counts->bytes / bytes, counts->sectors * 32 / bytes,
-         counts->wavefronts * 128 / bytes, counts->instructions * 32 / elements);
+  printf("  %6.3f %7.3f %6.2f %5.2f %8.2f", counts->bytes / bytes, counts->sectors * 32 / bytes,
+         counts->wavefronts * 128 / bytes, counts->wide, counts->instructions * 32 / elements);
 }
 
 static void run_job(const job_t *job) {
@@ -146,14 +151,17 @@ static void run_job(const job_t *job) {
   kiln_tensor_t *outputs = KILN_NEW_ARRAY(&arena, kiln_tensor_t, graph->output_count);
   if (graph->input_count + graph->output_count > MOST_TENSORS) fail(job, "too many tensors");
   kiln_random_inputs(&arena, graph, 1, symbols, inputs);
-  for (uint32_t i = 0; i < graph->input_count; i++) bytes += (double)tensor_bytes(&inputs[i]);
+  for (uint32_t i = 0; i < graph->input_count; i++) {
+    bytes += (double)tensor_bytes(&inputs[i]);
+    elements = larger(elements, &inputs[i]);
+  }
   for (uint32_t i = 0; i < graph->output_count; i++) {
     const kiln_type_t *type = &graph->types[graph->outputs[i]];
     if (kiln_type_sizes(type, symbols, sizes) ||
         kiln_tensor_create(&arena, type->dtype, type->rank, sizes, &outputs[i]))
       fail(job, "its outputs are too large");
     bytes += (double)tensor_bytes(&outputs[i]);
-    elements += (double)tensor_bytes(&outputs[i]) / (double)kiln_dtype_bytes(type->dtype);
+    elements = larger(elements, &outputs[i]);
   }
   counts_t generated = count_generated(&arena, graph, inputs, job->name);
   counts_t plain = count_plain(&arena, job, graph, inputs, outputs);
@@ -166,9 +174,9 @@ static void run_job(const job_t *job) {
 }
 
 int main(int argc, char **argv) {
-  printf("%-12s %-24s  %-30s  %-30s\n", "", "", "generated", "plain");
+  printf("%-12s %-24s  %-36s  %-36s\n", "", "", "generated", "plain");
   printf("%-12s %-24s", "family", "job");
-  for (int i = 0; i < 2; i++) printf("  %6s %7s %6s %8s", "bytes", "sectors", "banks", "instr");
+  for (int i = 0; i < 2; i++) printf("  %6s %7s %6s %5s %8s", "bytes", "sectors", "banks", "wide", "instr");
   printf("\n");
   for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
     if (argc < 2 || strstr(jobs[i].family, argv[1]) || strstr(jobs[i].name, argv[1])) run_job(&jobs[i]);

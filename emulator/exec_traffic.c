@@ -35,6 +35,9 @@ static void count_global(emu_warp_t *w, const emu_inst_t *i, const emu_request_t
   kiln_emu_counters_t *counters = &w->worker->counters;
   *(r->access ? &counters->global_store_requests : &counters->global_load_requests) += 1;
   *(r->access ? &counters->global_store_sectors : &counters->global_load_sectors) += count;
+  uint64_t lanes = (uint64_t)__builtin_popcount(w->mask);
+  counters->global_accesses += lanes;
+  counters->global_wide_accesses += bytes == 16 ? lanes : 0;
 }
 
 /* Passes over the 32 banks of 4 bytes: lanes conflict when they want different words of one bank. Accesses of

@@ -112,18 +112,21 @@ static void print_job(const kiln_batch_t *batch, uint32_t number) {
   kiln_buffer_deinit(&text);
 }
 
+static void open_device(kiln_batch_t *batch) {
+  kiln_device_spec_t spec;
+  if (batch->device) return;
+  require(kiln_device_spec_parse("emulated", &spec), "device");
+  require(kiln_device_create(&spec, &batch->device), "device");
+  require(kiln_device_check(batch->device, "all"), "checkers");
+}
+
 /* All kernels lie in one module, under one key. */
 static void load(kiln_batch_t *batch, job_t *job) {
   uint32_t count = job->pipeline.grouping->group_count;
   kiln_digest_t *keys = KILN_NEW_ARRAY(batch->arena, kiln_digest_t, count);
   kiln_kernel_artifact_t *artifacts = KILN_NEW_ARRAY(batch->arena, kiln_kernel_artifact_t, count);
   for (uint32_t i = 0; i < count; i++) artifacts[i] = batch->artifact;
-  if (!batch->device) {
-    kiln_device_spec_t spec;
-    require(kiln_device_spec_parse("emulated", &spec), "device");
-    require(kiln_device_create(&spec, &batch->device), "device");
-    require(kiln_device_check(batch->device, "all"), "checkers");
-  }
+  open_device(batch);
   const kiln_plan_t *plan = kiln_pipeline_plan(batch->arena, &job->pipeline, keys);
   require(kiln_device_load(batch->device, plan, artifacts, &job->executable), "loading");
 }
@@ -166,27 +169,43 @@ void kiln_batch_run(kiln_batch_t *batch, uint32_t number, const int64_t *symbols
   }
 }
 
-uint64_t kiln_batch_counter(kiln_batch_t *batch, uint32_t number, const int64_t *symbols,
-                            const kiln_tensor_t *inputs, const char *name) {
+/* The sum of a field over the launches that JSON lists. */
+static uint64_t sum_of(const char *json, const char *name) {
+  char field[64];
+  uint64_t total = 0;
+  snprintf(field, sizeof field, "\"%s\":", name);
+  for (const char *at = json; (at = strstr(at, field));) total += strtoull(at += strlen(field), NULL, 10);
+  return total;
+}
+
+kiln_emu_counters_t kiln_batch_counters(kiln_batch_t *batch, uint32_t number, const int64_t *symbols,
+                                        const kiln_tensor_t *inputs) {
   uint32_t count = batch->jobs[number].pipeline.optimized->output_count;
   kiln_tensor_t *outputs = KILN_NEW_ARRAY(batch->arena, kiln_tensor_t, count);
-  kiln_batch_run(batch, number, symbols, inputs, outputs); /* opens the device */
+  open_device(batch);
   require(kiln_device_count(batch->device, true), "counting");
   kiln_batch_run(batch, number, symbols, inputs, outputs);
   kiln_buffer_t json;
   kiln_buffer_init(&json);
   require(kiln_device_counters(batch->device, &json), "counters");
   require(kiln_device_count(batch->device, false), "counting");
-  const char *field = kiln_arena_printf(batch->arena, "\"%s\":", name);
-  uint64_t total = 0;
-  bool found = false;
-  for (const char *at = kiln_buffer_text(&json); (at = strstr(at, field));) {
-    total += strtoull(at += strlen(field), NULL, 10);
-    found = true;
-  }
-  if (!found) fail_msg("no counter %s in %s", name, kiln_buffer_text(&json));
+  kiln_emu_counters_t counters;
+#define SUM(name, text) counters.name = sum_of(kiln_buffer_text(&json), #name);
+  KILN_EMU_COUNTERS(SUM)
+#undef SUM
   kiln_buffer_deinit(&json);
-  return total;
+  return counters;
+}
+
+uint64_t kiln_batch_counter(kiln_batch_t *batch, uint32_t number, const int64_t *symbols,
+                            const kiln_tensor_t *inputs, const char *name) {
+  kiln_emu_counters_t counters = kiln_batch_counters(batch, number, symbols, inputs);
+#define FIND(field, text)                                                                                    \
+  if (!strcmp(#field, name)) return counters.field;
+  KILN_EMU_COUNTERS(FIND)
+#undef FIND
+  fail_msg("no counter %s", name);
+  return 0;
 }
 
 void kiln_batch_check(kiln_batch_t *batch, uint32_t number, const int64_t *symbols,

@@ -26,8 +26,10 @@ const char *kiln_batch_compile(kiln_batch_t *batch);
 /* Runs one graph of a compiled batch on logical tensors; makes the outputs. */
 void kiln_batch_run(kiln_batch_t *batch, uint32_t number, const int64_t *symbols, const kiln_tensor_t *inputs,
                     kiln_tensor_t *outputs);
-/* A counter of the emulated device by its name in base/cuda_abi.h, summed over the launches of one more run.
- */
+/* The counters of the emulated device, summed over the launches of one more run. */
+kiln_emu_counters_t kiln_batch_counters(kiln_batch_t *batch, uint32_t number, const int64_t *symbols,
+                                        const kiln_tensor_t *inputs);
+/* One of them by its name in base/cuda_abi.h. */
 uint64_t kiln_batch_counter(kiln_batch_t *batch, uint32_t number, const int64_t *symbols,
                             const kiln_tensor_t *inputs, const char *name);
 /* Fails unless the reference agrees with the outputs of a run. `what` begins the message. */

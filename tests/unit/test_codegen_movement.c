@@ -6,121 +6,58 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <cmocka.h>
 
-#include "ir/text.h"
-#include "tests/support/batch.h"
+#include "tests/support/goals.h"
 #include "tests/support/random_graph.h"
 
-static const kiln_options_t plain = {0};
 static const kiln_symbol_class_t any_size = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
 static const kiln_symbol_class_t multiples_of_16 = {{16, 16, 16, 16, 16, 16, 16, 16}, false};
 
-static const kiln_graph_t *parse(kiln_arena_t *arena, const char *text) {
-  kiln_graph_list_t list = {0};
-  kiln_status_t status = kiln_text_parse(arena, "test", text, strlen(text), &list);
-  if (status) fail_msg("%s\n%s", kiln_status_message(status), text);
-  return list.graphs[0];
-}
-
-/* A graph, and how much it may move: times the fewest bytes and sectors; wavefronts times those of 128 bytes
- * for every input byte, in and out of shared memory (0: there should be none). */
-typedef struct {
-  const char *text;
-  double bytes, sectors, wavefronts;
-} goal_t;
-
-static uint64_t bytes_of(const kiln_graph_t *graph, kiln_value_id_t value, const int64_t *symbols) {
-  int64_t sizes[KILN_MAX_RANK];
-  const kiln_type_t *type = &graph->types[value];
-  uint64_t bytes = kiln_dtype_bytes(type->dtype);
-  assert_null(kiln_type_sizes(type, symbols, sizes));
-  for (uint32_t i = 0; i < type->rank; i++) bytes *= (uint64_t)sizes[i];
-  return bytes;
-}
-
-static void check_ratio(const char *text, const char *what, uint64_t got, double fewest, double most) {
-  if ((double)got > most * fewest)
-    fail_msg("%s\n%s: %llu, %.3f times %.0f, more than %g times", text, what, (unsigned long long)got,
-             (double)got / fewest, fewest, most);
-}
-
-static void check_goal(kiln_arena_t *arena, kiln_batch_t *batch, uint32_t number, const goal_t *goal,
-                       const int64_t *symbols) {
-  const kiln_graph_t *graph = kiln_batch_pipeline(batch, number)->input;
-  kiln_tensor_t *inputs = KILN_NEW_ARRAY(arena, kiln_tensor_t, graph->input_count);
-  kiln_random_inputs(arena, graph, number, symbols, inputs);
-  kiln_batch_check(batch, number, symbols, inputs, goal->text);
-  uint64_t read = 0, written = 0;
-  for (uint32_t i = 0; i < graph->input_count; i++) read += bytes_of(graph, i, symbols);
-  for (uint32_t i = 0; i < graph->output_count; i++) written += bytes_of(graph, graph->outputs[i], symbols);
-  uint64_t sectors = kiln_batch_counter(batch, number, symbols, inputs, "global_load_sectors") +
-                     kiln_batch_counter(batch, number, symbols, inputs, "global_store_sectors");
-  check_ratio(goal->text, "bytes", kiln_batch_counter(batch, number, symbols, inputs, "bytes_moved"),
-              (double)(read + written), goal->bytes);
-  check_ratio(goal->text, "sectors", sectors, (double)(read + written) / 32, goal->sectors);
-  check_ratio(goal->text, "wavefronts",
-              kiln_batch_counter(batch, number, symbols, inputs, "shared_wavefronts"), (double)read / 64,
-              goal->wavefronts);
-}
-
-static void check_goals(const goal_t *goals, uint32_t count, const kiln_symbol_class_t *symbol_class,
-                        const int64_t *symbols) {
-  kiln_arena_t arena;
-  kiln_arena_init(&arena, 0);
-  kiln_batch_t *batch = kiln_batch_create(&arena, "sm_80");
-  for (uint32_t i = 0; i < count; i++)
-    kiln_batch_add(batch, parse(&arena, goals[i].text), &plain, symbol_class, NULL);
-  kiln_batch_compile(batch);
-  for (uint32_t i = 0; i < count; i++) check_goal(&arena, batch, i, &goals[i], symbols);
-  kiln_batch_destroy(batch);
-  kiln_arena_deinit(&arena);
-}
-
-#define CHECK_GOALS(goals, symbol_class, ...)                                                                \
-  check_goals(goals, sizeof(goals) / sizeof *(goals), symbol_class, (int64_t[KILN_MAX_SYMBOLS]){__VA_ARGS__})
+#define CHECK_GOALS(goals, class, ...)                                                                       \
+  kiln_goals_check(goals, sizeof(goals) / sizeof *(goals),                                                   \
+                   &(kiln_goal_run_t){.arch = "sm_80", .symbol_class = class, .symbols = {__VA_ARGS__}})
 
 /* --- transposes
  * ---------------------------------------------------------------------------------------------- */
 
 static void transposes_move_every_byte_once_without_bank_conflicts(void **state) {
   (void)state;
-  static const goal_t goals[] = {
-      {"graph g(%x: f32[256,384]) { %y = permute(%x) {dims=[1,0]} return %y }", 1, 1, 1},
-      {"graph g(%x: bf16[512,256]) { %y = permute(%x) {dims=[1,0]} %z = relu(%y) return %z }", 1, 1, 1},
-      {"graph g(%x: u8[512,768]) { %y = permute(%x) {dims=[1,0]} return %y }", 1, 1, 1},
-      {"graph g(%x: f64[128,256]) { %y = permute(%x) {dims=[1,0]} %z = neg(%y) return %z }", 1, 1, 1},
-      {"graph g(%x: i64[64,96]) { %y = permute(%x) {dims=[1,0]} return %y }", 1, 1, 1},
-      {"graph g(%x: bool[256,128]) { %y = permute(%x) {dims=[1,0]} %z = logical_not(%y) return %z }", 1, 1,
-       1},
-      {"graph g(%x: f32[3,128,5,128]) { %y = permute(%x) {dims=[2,3,0,1]} return %y }", 1, 1, 1},
-      {"graph g(%x: f16[4,128,2,128]) { %y = permute(%x) {dims=[0,3,2,1]} %z = exp2(%y) return %z }", 1, 1,
-       1},
-      {"graph g(%x: f32[2,1,64,2,1,2,64,2]) { %y = permute(%x) {dims=[7,0,6,3,5,1,4,2]} return %y }", 8, 8,
-       1},
+  static const kiln_goal_t goals[] = {
+      {"graph g(%x: f32[256,384]) { %y = permute(%x) {dims=[1,0]} return %y }", 1, 1, 1, 0},
+      {"graph g(%x: bf16[512,256]) { %y = permute(%x) {dims=[1,0]} %z = relu(%y) return %z }", 1, 1, 1, 0},
+      {"graph g(%x: u8[512,768]) { %y = permute(%x) {dims=[1,0]} return %y }", 1, 1, 1, 0},
+      {"graph g(%x: f64[128,256]) { %y = permute(%x) {dims=[1,0]} %z = neg(%y) return %z }", 1, 1, 1, 0},
+      {"graph g(%x: i64[64,96]) { %y = permute(%x) {dims=[1,0]} return %y }", 1, 1, 1, 0},
+      {"graph g(%x: bool[256,128]) { %y = permute(%x) {dims=[1,0]} %z = logical_not(%y) return %z }", 1, 1, 1,
+       0},
+      {"graph g(%x: f32[3,128,5,128]) { %y = permute(%x) {dims=[2,3,0,1]} return %y }", 1, 1, 1, 0},
+      {"graph g(%x: f16[4,128,2,128]) { %y = permute(%x) {dims=[0,3,2,1]} %z = exp2(%y) return %z }", 1, 1, 1,
+       0},
+      {"graph g(%x: f32[2,1,64,2,1,2,64,2]) { %y = permute(%x) {dims=[7,0,6,3,5,1,4,2]} return %y }", 8, 8, 1,
+       0},
       /* to and from wider elements: the tile is that of what is read */
       {"graph g(%x: f32[256,256]) { %c = cast(%x) {dtype=f16} %y = permute(%c) {dims=[1,0]} return %y }", 1,
-       1, 1},
+       1, 1, 0},
       {"graph g(%x: u8[256,256]) { %c = cast(%x) {dtype=f32} %y = permute(%c) {dims=[1,0]} return %y }", 1, 1,
-       1},
+       1, 0},
       {"graph g(%x: f16[256,256]) { %c = cast(%x) {dtype=f64} %y = permute(%c) {dims=[1,0]} return %y }", 1,
-       1, 1},
+       1, 1, 0},
       {"graph g(%x: f64[128,128]) { %c = cast(%x) {dtype=u8} %y = permute(%c) {dims=[1,0]} return %y }", 1, 2,
-       1},
+       1, 0},
       /* what is contiguous goes past the tile: half of what is read here */
       {"graph g(%x: f32[256,256], %z: f32[256,256]) { %p = permute(%x) {dims=[1,0]} %y = mul(%p, %z) return "
        "%y "
        "}",
-       1, 1, 0.5},
+       1, 1, 0.5, 0},
       {"graph g(%x: f32[256,128], %z: f32[256,128]) { %a = add(%x, %z) %y = permute(%a) {dims=[1,0]} return "
        "%y "
        "}",
-       1, 1, 1},
+       1, 1, 1, 0},
       {"graph g(%x: f32[128,256]) { %s = slice(%x) {starts=[0,64], limits=[128,192]} %y = permute(%s) "
        "{dims=[1,0]} return %y }",
-       1, 1, 0.5},
+       1, 1, 0.5, 0},
   };
   CHECK_GOALS(goals, &any_size, 0);
 }
@@ -128,14 +65,14 @@ static void transposes_move_every_byte_once_without_bank_conflicts(void **state)
 /* Rows that begin anywhere share their first and last sectors with other tiles. */
 static void transposes_of_odd_sizes_stay_near(void **state) {
   (void)state;
-  static const goal_t goals[] = {
-      {"graph g(%x: f32[257,131]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.25, 1.5, 1.2},
-      {"graph g(%x: f16[331,257]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.5, 2, 2.2},
-      {"graph g(%x: u8[263,521]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.5, 2.1, 3.5},
-      {"graph g(%x: f64[67,129]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.2, 1.4, 1.2},
-      {"graph g(%x: f32[128,131]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.2, 1.4, 1.2},
-      {"graph g(%x: f32[131,128]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.2, 1.4, 1.2},
-      {"graph g(%x: bf16[3,34,258]) { %y = permute(%x) {dims=[0,2,1]} return %y }", 1.7, 2, 2.2},
+  static const kiln_goal_t goals[] = {
+      {"graph g(%x: f32[257,131]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.25, 1.5, 1.2, 0},
+      {"graph g(%x: f16[331,257]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.5, 2, 2.2, 0},
+      {"graph g(%x: u8[263,521]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.5, 2.1, 3.5, 0},
+      {"graph g(%x: f64[67,129]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.2, 1.4, 1.2, 0},
+      {"graph g(%x: f32[128,131]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.2, 1.4, 1.2, 0},
+      {"graph g(%x: f32[131,128]) { %y = permute(%x) {dims=[1,0]} return %y }", 1.2, 1.4, 1.2, 0},
+      {"graph g(%x: bf16[3,34,258]) { %y = permute(%x) {dims=[0,2,1]} return %y }", 1.7, 2, 2.2, 0},
   };
   CHECK_GOALS(goals, &any_size, 0);
 }
@@ -143,32 +80,33 @@ static void transposes_of_odd_sizes_stay_near(void **state) {
 /* What does not fit or is not plain is read where it lies, and only costs more sectors. */
 static void what_cannot_be_staged_is_still_right(void **state) {
   (void)state;
-  static const goal_t goals[] = {
+  static const kiln_goal_t goals[] = {
       /* four tiles of 16 KiB, of which three fit */
       {"graph g(%a: f32[128,64], %b: f32[128,64], %c: f32[128,64], %d: f32[128,64]) { %e = add(%a, %b) "
        "%f = mul(%c, %d) %g = sub(%e, %f) %y = permute(%g) {dims=[1,0]} return %y }",
-       1, 3, 0.75},
+       1, 3, 0.75, 0},
       {"graph g(%x: f32[64,96]) { %p = pad(%x) {low=[1,2], high=[3,4], value=2.0} %y = permute(%p) "
        "{dims=[1,0]} return %y }",
-       2, 9, 0},
+       2, 9, 0, 0},
       {"graph g(%t: f32[64,96], %i: i64[128]) { %e = embedding(%t, %i) %y = permute(%e) {dims=[1,0]} return "
        "%y }",
-       8, 24, 0},
+       8, 24, 0, 0},
       {"graph g(%x: f16[96,64]) { %r = reverse(%x) {dims=[1]} %y = permute(%r) {dims=[1,0]} return %y }", 2,
-       24, 0},
+       24, 0, 0},
   };
   CHECK_GOALS(goals, &any_size, 0);
 }
 
-static const goal_t symbolic[] = {
+static const kiln_goal_t symbolic[] = {
     {"graph g[T](%x: f32[1,48,T]) { %p = permute(%x) {dims=[0,2,1]} %e = cat(%p, %p) {dim=-1} %c = cos(%e) "
      "%s = sin(%e) %a = cast(%c) {dtype=bf16} %b = cast(%s) {dtype=bf16} return %a, %b }",
-     1.05, 1.6, 1.2},
-    {"graph g[T,S](%x: f16[2,T,S]) { %y = permute(%x) {dims=[0,2,1]} %z = neg(%y) return %z }", 1.5, 2, 2.2},
+     1.05, 1.6, 1.2, 0},
+    {"graph g[T,S](%x: f16[2,T,S]) { %y = permute(%x) {dims=[0,2,1]} %z = neg(%y) return %z }", 1.5, 2, 2.2,
+     0},
     /* two regions of tiles of different sizes */
     {"graph g[T,S](%x: f32[T,S], %y: u8[S,3,T]) { %a = permute(%x) {dims=[1,0]} %b = permute(%y) "
      "{dims=[1,2,0]} %c = relu(%a) return %c, %b }",
-     1.5, 2, 3},
+     1.5, 2, 3, 0},
 };
 
 enum { SYMBOLIC = sizeof symbolic / sizeof *symbolic };
@@ -180,13 +118,15 @@ static void symbols_are_transposed_as_numbers_are(void **state) {
 
 static void one_kernel_transposes_every_size(void **state) {
   (void)state;
+  static const kiln_options_t plain = {0};
   static const kiln_symbol_class_t wide = {{1, 1, 1, 1, 1, 1, 1, 1}, true};
   static const int64_t sizes[][2] = {{0, 3}, {3, 0}, {1, 1}, {33, 5}, {64, 64}, {65, 129}};
   kiln_arena_t arena;
   kiln_arena_init(&arena, 0);
   kiln_batch_t *batch = kiln_batch_create(&arena, "sm_90");
   for (uint32_t i = 0; i < 2 * SYMBOLIC; i++)
-    kiln_batch_add(batch, parse(&arena, symbolic[i / 2].text), &plain, i % 2 ? &wide : &any_size, NULL);
+    kiln_batch_add(batch, kiln_goal_parse(&arena, symbolic[i / 2].text), &plain, i % 2 ? &wide : &any_size,
+                   NULL);
   kiln_batch_compile(batch);
   for (uint32_t i = 0; i < 2 * SYMBOLIC; i++) {
     const kiln_graph_t *graph = kiln_batch_pipeline(batch, i)->input;
@@ -203,8 +143,8 @@ static void one_kernel_transposes_every_size(void **state) {
 
 static void transposes_of_multiples_of_16_use_whole_vectors(void **state) {
   (void)state;
-  static const goal_t goals[] = {
-      {"graph g[T,S](%x: f16[2,T,S]) { %y = permute(%x) {dims=[0,2,1]} %z = neg(%y) return %z }", 1, 1, 1},
+  static const kiln_goal_t goals[] = {
+      {"graph g[T,S](%x: f16[2,T,S]) { %y = permute(%x) {dims=[0,2,1]} %z = neg(%y) return %z }", 1, 1, 1, 0},
   };
   CHECK_GOALS(goals, &multiples_of_16, 256, 512);
 }
@@ -214,13 +154,13 @@ static void transposes_of_multiples_of_16_use_whole_vectors(void **state) {
 
 static void a_row_that_many_read_is_read_by_few_blocks(void **state) {
   (void)state;
-  static const goal_t goals[] = {
-      {"graph g(%x: f32[512,4096], %b: f32[4096]) { %y = add(%x, %b) return %y }", 1.05, 1.55, 0},
-      {"graph g[T](%x: bf16[T,4096], %b: bf16[4096]) { %y = add(%x, %b) return %y }", 1.05, 1.55, 0},
-      {"graph g[T](%x: f16[32,T,128], %t: f16[T,128]) { %y = mul(%x, %t) return %y }", 1.05, 1.55, 0},
+  static const kiln_goal_t goals[] = {
+      {"graph g(%x: f32[512,4096], %b: f32[4096]) { %y = add(%x, %b) return %y }", 1.05, 1.55, 0, 0},
+      {"graph g[T](%x: bf16[T,4096], %b: bf16[4096]) { %y = add(%x, %b) return %y }", 1.05, 1.55, 0, 0},
+      {"graph g[T](%x: f16[32,T,128], %t: f16[T,128]) { %y = mul(%x, %t) return %y }", 1.05, 1.55, 0, 0},
       {"graph g[T](%q: bf16[T,28,128], %c: bf16[T,128]) { %p = permute(%q) {dims=[1,0,2]} %y = mul(%p, %c) "
        "return %y }",
-       1.05, 1.55, 0},
+       1.05, 1.55, 0, 0},
   };
   CHECK_GOALS(goals, &any_size, 256);
 }

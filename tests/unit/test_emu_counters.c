@@ -52,6 +52,21 @@ static void strided_reads_request_a_sector_per_lane(void **state) {
   assert_int_equal(launch.counters.bytes_read, 64 * 32);
 }
 
+/* 48 lanes copy 16 bytes each, one of them 4 more. */
+static void accesses_of_16_bytes_are_counted_apart(void **state) {
+  (void)state;
+  CUfunction kernel =
+      emu_function(emu_compile("extern \"C\" __global__ void k(const float4 *a, float4 *b) {\n"
+                               "  b[threadIdx.x] = a[threadIdx.x];\n"
+                               "  if (threadIdx.x == 0) b[48].y = a[48].y; }"),
+                   "k");
+  CUdeviceptr a = filled(49 * 16), b = emu_alloc(49 * 16);
+  EMU_OK(emu_run(kernel, 1, 48, 0, EMU_ARGS(&a, &b)));
+  kiln_emu_launch_t launch = emu_last_launch();
+  assert_int_equal(launch.counters.global_wide_accesses, 96);
+  assert_int_equal(launch.counters.global_accesses, 98);
+}
+
 /* A table of 64 bytes that all 10 blocks read, twice each, and 128 bytes of their own. */
 static void what_all_blocks_read_counts_once_per_launch(void **state) {
   (void)state;
@@ -141,6 +156,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_copy_moves_each_byte_once_in_and_once_out, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(strided_reads_request_a_sector_per_lane, emu_setup, emu_teardown),
+      cmocka_unit_test_setup_teardown(accesses_of_16_bytes_are_counted_apart, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(what_all_blocks_read_counts_once_per_launch, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(shared_wavefronts_count_bank_conflicts, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(counters_are_the_same_in_every_run, emu_setup, emu_teardown),
