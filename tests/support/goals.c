@@ -52,7 +52,8 @@ static void check_goal(kiln_arena_t *arena, kiln_batch_t *batch, uint32_t number
   double wide = (double)counters.global_wide_accesses / (double)counters.global_accesses;
   if (getenv("KILN_PRINT_COUNTS"))
     fprintf(stderr, "%6.3f bytes %6.3f sectors %6.3f wavefronts %5.3f wide: %s\n",
-            (double)counters.bytes_moved / (double)(read + written), 32. * (double)sectors / (double)(read + written),
+            (double)counters.bytes_moved / (double)(read + written),
+            32. * (double)sectors / (double)(read + written),
             64. * (double)counters.shared_wavefronts / (double)read, wide, goal->text);
   else {
     check_ratio(goal->text, "bytes", counters.bytes_moved, (double)(read + written), goal->bytes);
