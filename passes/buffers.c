@@ -13,6 +13,7 @@
 enum { SLOTS_SEARCHED = 64 };
 
 typedef struct {
+  bool is_stored;
   uint32_t first_launch, last_launch;
   kiln_dim_t bytes;
 } life_t;
@@ -57,18 +58,26 @@ static kiln_dim_t bytes_of(kiln_arena_t *arena, const kiln_type_t *type) {
   return bytes;
 }
 
-/* Where each temporary is stored first and read last; temporaries are numbered in launch order. */
+/* A temporary's life with one more launch that writes it. */
+static life_t with_store(const grouping_t *g, life_t life, kiln_value_id_t held, uint32_t launch) {
+  if (!life.is_stored) life = (life_t){true, launch, launch, bytes_of(g->arena, &g->graph->types[held])};
+  life.last_launch = launch;
+  return life;
+}
+
+/* Where each temporary is stored first and read last. */
 static life_t *find_lives(const grouping_t *g, const kiln_grouping_t *out, kiln_buffer_ref_t *storage,
                           kiln_value_id_t *temps) {
   life_t *lives = KILN_NEW_ARRAY(g->arena, life_t, out->temp_count);
   for (uint32_t i = 0; i < out->group_count; i++) {
     const kiln_group_t *group = &out->groups[i];
     for (uint32_t k = 0; k < group->store_count; k++) {
-      kiln_store_t store = group->stores[k];
-      if (store.buffer.kind != KILN_BUFFER_TEMP) continue;
-      storage[store.value] = store.buffer;
-      temps[store.buffer.index] = store.value;
-      lives[store.buffer.index] = (life_t){i, i, bytes_of(g->arena, &g->graph->types[store.value])};
+      const kiln_store_t *store = &group->stores[k];
+      kiln_value_id_t held = store->window ? store->window->of : store->value;
+      if (store->buffer.kind != KILN_BUFFER_TEMP) continue;
+      storage[held] = store->buffer;
+      temps[store->buffer.index] = held;
+      lives[store->buffer.index] = with_store(g, lives[store->buffer.index], held, i);
     }
     for (uint32_t k = 0; k < group->input_count; k++) {
       kiln_buffer_ref_t read = storage[group->inputs[k]];
@@ -78,25 +87,48 @@ static life_t *find_lives(const grouping_t *g, const kiln_grouping_t *out, kiln_
   return lives;
 }
 
+/* Temporaries by the launch at which something happens to them, in order. */
+typedef struct {
+  uint32_t *first, *next; /* per launch, per temporary: a temporary + 1 */
+} events_t;
+
+static events_t events_create(kiln_arena_t *arena, const kiln_grouping_t *out) {
+  return (events_t){KILN_NEW_ARRAY(arena, uint32_t, out->group_count),
+                    KILN_NEW_ARRAY(arena, uint32_t, out->temp_count)};
+}
+
+static void add_event(events_t *events, uint32_t launch, uint32_t temp) {
+  events->next[temp] = events->first[launch];
+  events->first[launch] = temp + 1;
+}
+
 static uint32_t *assign_slots(kiln_arena_t *arena, const life_t *lives, kiln_grouping_t *out) {
   slots_t slots = {.arena = arena};
   uint32_t *assigned = KILN_NEW_ARRAY(arena, uint32_t, out->temp_count);
-  uint32_t *ends =
-      KILN_NEW_ARRAY(arena, uint32_t, out->group_count); /* per launch, the first that ends there + 1 */
-  uint32_t *others = KILN_NEW_ARRAY(arena, uint32_t, out->temp_count); /* the next one + 1 */
-  uint32_t next = 0;
+  events_t begins = events_create(arena, out), ends = events_create(arena, out);
+  for (uint32_t t = out->temp_count; t-- > 0;) {
+    add_event(&begins, lives[t].first_launch, t);
+    add_event(&ends, lives[t].last_launch, t);
+  }
   for (uint32_t launch = 0; launch < out->group_count; launch++) {
-    for (; next < out->temp_count && lives[next].first_launch == launch; next++) {
-      assigned[next] = take_slot(&slots, lives[next].bytes);
-      others[next] = ends[lives[next].last_launch];
-      ends[lives[next].last_launch] = next + 1;
-    }
-    for (uint32_t t = ends[launch]; t; t = others[t - 1]) {
+    for (uint32_t t = begins.first[launch]; t; t = begins.next[t - 1])
+      assigned[t - 1] = take_slot(&slots, lives[t - 1].bytes);
+    for (uint32_t t = ends.first[launch]; t; t = ends.next[t - 1])
       KILN_PUSH(arena, slots.free_slots, slots.free_count, slots.free_capacity, assigned[t - 1]);
-    }
   }
   out->slot_count = (uint32_t)slots.slot_count;
   return assigned;
+}
+
+double arena_bytes_of(const grouping_t *g, const kiln_grouping_t *planned) {
+  double *slots = KILN_NEW_ARRAY(g->arena, double, planned->slot_count), total = 0;
+  for (uint32_t t = 0; t < planned->temp_count; t++) {
+    double bytes = typical_bytes(g->graph, &g->graph->types[planned->temp_values[t]]);
+    double *slot = &slots[planned->temp_slots[t]];
+    if (bytes > *slot) *slot = bytes;
+  }
+  for (uint32_t i = 0; i < planned->slot_count; i++) total += slots[i];
+  return total;
 }
 
 void plan_buffers(const grouping_t *g, kiln_grouping_t *out) {

@@ -22,7 +22,7 @@
  */
 #include "passes/grouping.h"
 
-enum { LAUNCH_NS = 3000, LANES_PER_SM = 128 };
+enum { LANES_PER_SM = 128 };
 static const double clock_ghz =
     1.5; /* sustained; the factor between rows of targets is below what the rule can resolve */
 

@@ -377,7 +377,8 @@ static const char *reason_of(const state_t *s, const bucket_t *bucket) {
   }
   if (bucket->full) return bucket->full;
   if (s->apart[bucket->items[0].value]) return s->g.reasons[bucket->items[0].value];
-  return s->bucket_count > 1 ? "no neighbour has its iteration space" : "";
+  bool is_alone = s->bucket_count > 1 && bucket->window < FIRST_REGION_WINDOW;
+  return is_alone ? "no neighbour has its iteration space" : "";
 }
 
 static void add_stores(state_t *s, const bucket_t *bucket, const uint32_t *first_output,
@@ -486,7 +487,10 @@ kiln_status_t kiln_group(kiln_arena_t *arena, const kiln_graph_t *graph, const k
   find_stores(&s);
   place_all(&s);
   kiln_grouping_t *grouping = make_groups(&s);
-  plan_buffers(&s.g, grouping);
+  if (options->unfused)
+    plan_buffers(&s.g, grouping);
+  else
+    arrange_launches(&s.g, s.apart, grouping);
   explain_temps(&s, grouping);
   *out_grouping = grouping;
   return NULL;

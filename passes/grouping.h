@@ -35,7 +35,8 @@ typedef enum {
 
 enum {
   FIRST_REGION_WINDOW = 1 << 30, /* windows from here on are regions */
-  THREADS_PER_SM = 2048
+  THREADS_PER_SM = 2048,
+  LAUNCH_NS = 3000 /* what a launch costs beyond its work; company.c says whence */
 };
 
 typedef struct {
@@ -135,5 +136,10 @@ void find_levels(const grouping_t *grouping, cone_t *cone, const kiln_value_id_t
                  uint32_t *out_levels);
 /* Storage, temporaries and slots of a grouping whose groups are final. */
 void plan_buffers(const grouping_t *grouping, kiln_grouping_t *out);
+/* Bytes of all slots, symbols at their typical values. */
+double arena_bytes_of(const grouping_t *grouping, const kiln_grouping_t *planned);
+/* Horizontal groups (horizontal.c), and then the buffers. apart: per value, the number of the only launches
+ * that may store it; 0: any. */
+void arrange_launches(const grouping_t *g, const uint32_t *apart, kiln_grouping_t *grouping);
 
 #endif

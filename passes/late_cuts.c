@@ -1,9 +1,9 @@
 /* passes/late_cuts.c: how to divide a group whose kernel turned out to be unfit.
  *
  * Called by server/pipeline.c when code generation or a compile refuses a kernel; the graph is then grouped
- * once more with these cuts. A group of several stores falls into two of half as many. One store is computed
- * from a value in the middle, which another kernel stores. So a group of n stores and m nodes takes at most
- * log2(n) + log2(m) rounds.
+ * once more with these cuts. A horizontal group falls into two of half as many members, a group of several
+ * stores into two of half as many. One store is computed from a value in the middle, which another kernel
+ * stores. So a group of l members, n stores and m nodes takes at most log2(l) + log2(n) + log2(m) rounds.
  */
 #include "passes/passes.h"
 
@@ -11,6 +11,11 @@ static void add_cut(kiln_arena_t *arena, kiln_cuts_t *cuts, kiln_value_id_t valu
                     const char *why) {
   kiln_cut_t one = {value, apart, why};
   KILN_PUSH(arena, cuts->items, cuts->count, cuts->capacity, one);
+}
+
+static void keep_apart(kiln_arena_t *arena, kiln_cuts_t *cuts, const kiln_store_t *stores, uint32_t count,
+                       uint32_t number, const char *why) {
+  for (uint32_t i = 0; i < count; i++) add_cut(arena, cuts, stores[i].value, number, why);
 }
 
 static bool is_stored(const kiln_group_t *group, kiln_value_id_t value) {
@@ -44,15 +49,18 @@ static uint32_t middle(const kiln_graph_t *graph, const kiln_group_t *group) {
 
 bool kiln_cut_group(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_group_t *group,
                     const char *why, kiln_cuts_t *cuts) {
+  uint32_t number = (uint32_t)cuts->count + 1;
   bool is_region = false;
+  for (uint32_t m = group->member_count / 2; group->member_count > 1 && m < group->member_count; m++)
+    keep_apart(arena, cuts, group->members[m].stores, group->members[m].store_count, number, why);
+  if (group->member_count > 1) return true;
   for (uint32_t i = 0; i < group->node_count; i++) {
     is_region |= kiln_op_info(graph->nodes[group->nodes[i]].op)->op_class >= KILN_CLASS_REDUCTION;
   }
   uint32_t stores = is_region ? 1 : distinct_stores(group);
   if (stores > 1) {
-    uint32_t number = (uint32_t)cuts->count + 1;
-    for (uint32_t i = group->store_count / 2; i < group->store_count; i++)
-      add_cut(arena, cuts, group->stores[i].value, number, why);
+    uint32_t half = group->store_count / 2;
+    keep_apart(arena, cuts, group->stores + half, group->store_count - half, number, why);
     return true;
   }
   uint32_t at = middle(graph, group);

@@ -15,6 +15,7 @@
 #include "ir/canonical.h"
 #include "passes/passes.h"
 #include "tests/support/equivalence.h"
+#include "tests/support/grouping_check.h"
 #include "tests/support/random_graph.h"
 
 static bool accepts(const kiln_graph_t *graph, uint32_t node) {
@@ -68,86 +69,14 @@ static int tear_down(void **state) {
 
 /* --- what must hold of every grouping ------------------------------------------------------------------ */
 
-static bool contains(const uint32_t *items, uint32_t count, uint32_t item) {
-  for (uint32_t i = 0; i < count; i++) {
-    if (items[i] == item) return true;
-  }
-  return false;
-}
-
-static bool is_at_hand(const fixture_t *f, const kiln_group_t *group, kiln_value_id_t value) {
-  bool read = contains(group->inputs, group->input_count, value);
-  uint32_t producer = f->graph->producers[value];
-  bool computed = producer != KILN_NO_VALUE && contains(group->nodes, group->node_count, producer);
-  /* A split may stand here for one of its results while another is read. */
-  REQUIRE(f, !(read && computed) || f->graph->nodes[producer].result_count > 1);
-  return read || computed;
-}
-
-static void check_group(const fixture_t *f, uint32_t index, const int *stored_by) {
-  const kiln_group_t *group = &f->grouping->groups[index];
-  REQUIRE(f, group->store_count > 0);
-  REQUIRE(f, group->node_count <= f->max_nodes);
-  REQUIRE(f, group->input_count + group->store_count <= f->max_buffers);
-  for (uint32_t i = 0; i < group->node_count; i++) {
-    const kiln_node_t *node = &f->graph->nodes[group->nodes[i]];
-    REQUIRE(f, !i || group->nodes[i - 1] < group->nodes[i]);
-    for (uint32_t k = 0; k < node->operand_count; k++) REQUIRE(f, is_at_hand(f, group, node->operands[k]));
-  }
-  for (uint32_t i = 0; i < group->store_count; i++) REQUIRE(f, is_at_hand(f, group, group->stores[i].value));
-  for (uint32_t i = 0; i < group->input_count; i++) {
-    kiln_value_id_t input = group->inputs[i];
-    if (input < f->graph->input_count) continue;
-    REQUIRE(f, stored_by[input] >= 0 && stored_by[input] < (int)index);
-    REQUIRE(f, f->grouping->groups[stored_by[input]].level < group->level);
-  }
-}
-
-/* No two temporaries of one slot are alive in the same launch. */
-static void check_slots(const fixture_t *f) {
-  const kiln_grouping_t *g = f->grouping;
-  for (uint32_t launch = 0; launch < g->group_count; launch++) {
-    bool *used = calloc(g->slot_count + 1, 1);
-    for (uint32_t t = 0; t < g->temp_count; t++) {
-      bool before = false, now = false, after = false;
-      for (uint32_t i = 0; i < g->group_count; i++) {
-        const kiln_group_t *group = &g->groups[i];
-        bool touches = contains(group->inputs, group->input_count, g->temp_values[t]);
-        for (uint32_t k = 0; k < group->store_count; k++)
-          touches |= group->stores[k].value == g->temp_values[t];
-        if (touches) *(i < launch ? &before : i == launch ? &now : &after) = true;
-      }
-      if (!now && !(before && after)) continue;
-      REQUIRE(f, g->temp_slots[t] < g->slot_count);
-      REQUIRE(f, !used[g->temp_slots[t]]);
-      used[g->temp_slots[t]] = true;
-    }
-    free(used);
-  }
-}
-
-static void check_grouping(const fixture_t *f) {
-  int *stored_by = calloc(f->graph->value_count + 1, sizeof *stored_by);
-  int *output_stores = calloc(f->graph->output_count + 1, sizeof *output_stores);
-  for (uint32_t v = 0; v < f->graph->value_count; v++) stored_by[v] = -1;
+static void check_grouping(fixture_t *f) {
+  const char *fault = kiln_test_grouping_fault(&f->arena, f->graph, f->grouping);
+  if (fault) fail_msg("seed %llu: %s", (unsigned long long)f->seed, fault);
   for (uint32_t i = 0; i < f->grouping->group_count; i++) {
     const kiln_group_t *group = &f->grouping->groups[i];
-    for (uint32_t k = 0; k < group->store_count; k++) {
-      kiln_store_t store = group->stores[k];
-      stored_by[store.value] = (int)i;
-      if (store.buffer.kind != KILN_BUFFER_OUTPUT) continue;
-      REQUIRE(f, f->graph->outputs[store.buffer.index] == store.value);
-      output_stores[store.buffer.index]++;
-    }
+    REQUIRE(f, group->node_count <= f->max_nodes);
+    REQUIRE(f, group->input_count + group->store_count <= f->max_buffers);
   }
-  for (uint32_t o = 0; o < f->graph->output_count; o++) {
-    bool empty = kiln_type_is_empty(&f->graph->types[f->graph->outputs[o]]);
-    REQUIRE(f, output_stores[o] == !empty);
-  }
-  for (uint32_t i = 0; i < f->grouping->group_count; i++) check_group(f, i, stored_by);
-  check_slots(f);
-  free(stored_by);
-  free(output_stores);
 }
 
 static void check_random(uint64_t seed, uint32_t max_nodes, uint32_t max_buffers, bool unfused) {
