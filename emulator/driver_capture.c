@@ -2,10 +2,10 @@
  *
  * A capture begins on one stream, its origin. Each capturing stream holds the nodes that its next operation
  * comes after; recording an event keeps them in the event, and a stream that waits for such an event is drawn
- * into the capture (a fork) or adds them to its own (a join). What would make work outside depend on work that
- * never runs, or the other way round, is refused and invalidates the captures concerned: their streams refuse
- * everything until the capture is ended, which then gives no graph. Rules and errors are those of the CUDA
- * Driver API's reference, "Stream Management" and "cuThreadExchangeStreamCaptureMode". See driver.h.
+ * into the capture (a fork) or adds them to its own (a join). What would make work outside depend on work
+ * that never runs, or the other way round, is refused and invalidates the captures concerned: their streams
+ * refuse everything until the capture is ended, which then gives no graph. Rules and errors are those of the
+ * CUDA Driver API's reference, "Stream Management" and "cuThreadExchangeStreamCaptureMode". See driver.h.
  */
 #include "emulator/driver.h"
 
@@ -39,7 +39,8 @@ static CUresult invalidate(emu_capture_t *capture, CUresult result) {
 
 /* --- operations on streams --- */
 
-/* The default stream waits for all blocking ones: using it would tie it to captures that they take part in. */
+/* The default stream waits for all blocking ones: using it would tie it to captures that they take part in.
+ */
 static bool is_implicit(CUcontext context, CUstream stream) {
   if (stream != &context->default_stream) return false;
   for (CUstream s = context->streams; s; s = s->next)
@@ -100,7 +101,8 @@ bool emu_capture_takes(CUcontext context, CUstream stream, const emu_op_t *op, C
   if (op->kind == EMU_OP_WAIT && !op->external)
     *out_result = invalidate(stream->capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
   else
-    *out_result = op->kind == EMU_OP_RECORD && !op->external ? record(stream, op->event) : add_node(stream, op);
+    *out_result =
+        op->kind == EMU_OP_RECORD && !op->external ? record(stream, op->event) : add_node(stream, op);
   return true;
 }
 
@@ -139,7 +141,8 @@ CUresult emu_capture_check_all(CUcontext context) {
 }
 
 static bool forbids_unsafe_calls(const emu_capture_t *c) {
-  if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED || c->mode == CU_STREAM_CAPTURE_MODE_RELAXED) return false;
+  if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED || c->mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+    return false;
   if (pthread_equal(c->thread, pthread_self())) return true;
   return thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL && c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
@@ -216,7 +219,8 @@ static CUresult check_joined(const emu_capture_t *capture) {
   const emu_nodes_t *nodes = capture->nodes;
   bool *reached = calloc(nodes->count + 1u, sizeof *reached), all = true;
   if (!reached) return CUDA_ERROR_OUT_OF_MEMORY;
-  for (uint32_t n = 0; n < capture->origin->captured.count; n++) reached[capture->origin->captured.items[n]] = true;
+  for (uint32_t n = 0; n < capture->origin->captured.count; n++)
+    reached[capture->origin->captured.items[n]] = true;
   for (uint32_t n = nodes->count; n-- > 0;) {
     const emu_node_set_t *after = &nodes->items[n]->after;
     all &= reached[n];

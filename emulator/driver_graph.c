@@ -1,10 +1,11 @@
-/* emulator/driver_graph.c: graphs: the nodes that a capture leaves behind, executable graphs, and their launches.
+/* emulator/driver_graph.c: graphs: the nodes that a capture leaves behind, executable graphs, and their
+ * launches.
  *
- * Nodes are numbered in the order in which they were captured, which respects their dependencies; a launch puts
- * them into the stream in that order, one after the other. A GPU may run independent nodes at the same time; no
- * program can tell, as it may not rely on either. Parameters and sizes are those at capture; whether kernels,
- * events and memory are still there is looked at when a graph is launched. Executable graphs share their
- * graph's nodes. See driver.h.
+ * Nodes are numbered in the order in which they were captured, which respects their dependencies; a launch
+ * puts them into the stream in that order, one after the other. A GPU may run independent nodes at the same
+ * time; no program can tell, as it may not rely on either. Parameters and sizes are those at capture; whether
+ * kernels, events and memory are still there is looked at when a graph is launched. Executable graphs share
+ * their graph's nodes. See driver.h.
  */
 #include "emulator/driver.h"
 
@@ -185,7 +186,8 @@ CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type) {
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
   CUcontext context;
-  if (!exec || flags & ~15ull) return CUDA_ERROR_INVALID_VALUE; /* flags change when and where work is prepared */
+  if (!exec || flags & ~15ull)
+    return CUDA_ERROR_INVALID_VALUE; /* flags change when and where work is prepared */
   CUresult result = lock_graph(graph, &context);
   if (result) return result;
   CUgraphExec made = calloc(1, sizeof *made);
@@ -261,7 +263,8 @@ static void free_ops(emu_op_t *first) {
   }
 }
 
-/* Operations of a launch, in order: a wait for the launch before, the nodes, the record that says it is done. */
+/* Operations of a launch, in order: a wait for the launch before, the nodes, the record that says it is done.
+ */
 static CUresult make_ops(CUcontext context, CUgraphExec exec, emu_op_t **out_first) {
   emu_op_t contents = {.kind = EMU_OP_WAIT, .event = &exec->done}, **end = out_first;
   const emu_nodes_t *nodes = exec->nodes;
@@ -294,8 +297,8 @@ static CUresult append_graph(CUcontext context, CUgraphExec exec, CUstream strea
   return CUDA_SUCCESS;
 }
 
-/* A launch that is captured puts the nodes into the graph that is being made: all come after what the stream did
- * before, and the stream goes on after those that no other follows. */
+/* A launch that is captured puts the nodes into the graph that is being made: all come after what the stream
+ * did before, and the stream goes on after those that no other follows. */
 static CUresult capture_graph(CUcontext context, const emu_nodes_t *nodes, CUstream stream,
                               emu_nodes_t *into) {
   emu_node_set_t before = stream->captured, leaves = {0};

@@ -3,8 +3,8 @@
  * Two groups are of one class when they are of one kernel family and codegen's keys for them are equal, which
  * neither order nor a first member can influence. A group's rank is the number of groups of its class on the
  * longest way that begins with it: so many launches the class needs at least. Ranks of one class take a walk
- * over the edges; RANKED_CLASSES of the largest classes get one each, all others share the longest way through
- * groups of any class, which rises along every edge as well.
+ * over the edges; RANKED_CLASSES of the largest classes get one each, all others share the longest way
+ * through groups of any class, which rises along every edge as well.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static uint32_t class_of(const grouping_t *g, classes_t *classes, kiln_map_t *kn
     *class = classes->count;
     KILN_PUSH(g->arena, classes->items, classes->count, classes->capacity, (class_t){0});
   }
-  return (uint32_t)*class;
+  return (uint32_t) * class;
 }
 
 classes_t find_classes(const grouping_t *g, const kiln_group_t *groups, uint32_t count, const uint32_t *apart,
@@ -127,7 +127,7 @@ void rank_classes(kiln_arena_t *arena, classes_t *classes, const dependencies_t 
   for (uint32_t c = 0; c < classes->count; c++) {
     class_t *class = &classes->items[order[c].class];
     uint32_t first = class->groups[0], last = class->groups[class->count - 1];
-    bool is_ranked = c < RANKED_CLASSES && class->count > 1;
+    bool is_ranked = c<RANKED_CLASSES &&class->count> 1;
     if (is_ranked) measure_ranks(classes, dependencies, order[c].class, first, last, own);
     make_tiers(arena, class, is_ranked ? own : any);
   }

@@ -6,16 +6,16 @@
  *    - its waves: ceil(blocks / slots) times the time of a block, on average over its members, and no less
  *      than the longest block;
  *    - its traffic: bytes / memory bandwidth.
- * 2. So company saves launches, and it fills waves: 20 tiles on 132 SMs leave 112 idle, and seven such members
- *    take as long as one. It saves nothing else. A member that has many waves of its own saves one launch and
- *    part of one wave, next to its own time nothing at all.
+ * 2. So company saves launches, and it fills waves: 20 tiles on 132 SMs leave 112 idle, and seven such
+ * members take as long as one. It saves nothing else. A member that has many waves of its own saves one
+ * launch and part of one wave, next to its own time nothing at all.
  * 3. From the smallest to the largest, a member joins when that saves at least LEAST_GAIN of the time that it
  *    takes alone. Below that the model is not to be trusted, and a kernel alone has the tile that suits it.
  *
  * Since (3) refuses whatever would lose, a group is never modelled slower than its members one by one.
  *
- * LAUNCH_NS: what a kernel costs beyond its work when launches follow each other in a stream: 2 to 4 us from a
- * host that keeps up, 1.3 to 2 us inside a CUDA graph (NVIDIA, "Getting Started with CUDA Graphs", 2019:
+ * LAUNCH_NS: what a kernel costs beyond its work when launches follow each other in a stream: 2 to 4 us from
+ * a host that keeps up, 1.3 to 2 us inside a CUDA graph (NVIDIA, "Getting Started with CUDA Graphs", 2019:
  * 2.9 us of work take 3.8 us in a graph and 9.6 us from a stream that waits). Block times are the families'.
  */
 #include <math.h>

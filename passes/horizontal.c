@@ -1,14 +1,14 @@
 /* passes/horizontal.c: vertical groups of one class side by side in one launch.
  *
- * Part of kiln_group (passes/group.c), when the vertical groups stand in an order in which they could run. The
- * result is another such order, in which some entries are several groups. It is found by list scheduling:
+ * Part of kiln_group (passes/group.c), when the vertical groups stand in an order in which they could run.
+ * The result is another such order, in which some entries are several groups. It is found by list scheduling:
  *
  * 1. A group is *ready* when all that it waits for has been launched. A launch takes groups of one class
- *    (classes.c) that are all ready; so what is launched together is independent, whatever else is merged, and
- *    no order of launches can have a cycle. In the end they are counted: all groups have run.
+ *    (classes.c) that are all ready; so what is launched together is independent, whatever else is merged,
+ * and no order of launches can have a cycle. In the end they are counted: all groups have run.
  * 2. A class needs as many launches as its highest rank, and no more when each takes all that is left of the
- *    highest rank. So a class is *due* when every group of its highest rank still left is ready; everything of
- *    it that is ready goes along. Groups of lower rank that are not ready lose nothing: a later launch of the
+ *    highest rank. So a class is *due* when every group of its highest rank still left is ready; everything
+ * of it that is ready goes along. Groups of lower rank that are not ready lose nothing: a later launch of the
  *    class is needed anyhow.
  * 3. Of all that is due, and of groups that no launch can share, the one that stands first in the given order
  *    goes first; so an order without company stays as it is. When nothing is due, the class goes of whose
@@ -308,9 +308,9 @@ static double peak_of(const grouping_t *g, const kiln_grouping_t *grouping) {
   return memory.peak_bytes;
 }
 
-/* All that an execution holds (inputs, outputs, temporaries) stays within MEMORY_RATIO of what it holds without
- * sharing. Slots may need more than what is alive; so groups first move freely, then only on their levels, and
- * if that takes too much memory as well, there is no sharing. */
+/* All that an execution holds (inputs, outputs, temporaries) stays within MEMORY_RATIO of what it holds
+ * without sharing. Slots may need more than what is alive; so groups first move freely, then only on their
+ * levels, and if that takes too much memory as well, there is no sharing. */
 void arrange_launches(const grouping_t *g, const uint32_t *apart, kiln_grouping_t *grouping) {
   plan_buffers(g, grouping);
   double arena_bytes = arena_bytes_of(g, grouping);

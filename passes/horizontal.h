@@ -36,9 +36,9 @@ typedef struct {
 /* Groups that could share a launch. Each has a rank: how many of the class stand on the longest way that
  * begins with it. */
 typedef struct {
-  uint32_t *groups, count; /* in order */
-  uint32_t *tiers_of;      /* per group of the class, as in groups */
-  tier_t *tiers;           /* the highest rank first */
+  uint32_t *groups, count;   /* in order */
+  uint32_t *tiers_of;        /* per group of the class, as in groups */
+  tier_t *tiers;             /* the highest rank first */
   uint32_t tier, tier_count; /* the first that has groups left */
   uint32_t *ready, ready_count;
   uint32_t left;
@@ -56,7 +56,8 @@ typedef struct {
   size_t count, capacity;
 } classes_t;
 
-/* apart: per value, the number of the only launches that may store it. is_bound: groups stay on their level. */
+/* apart: per value, the number of the only launches that may store it. is_bound: groups stay on their level.
+ */
 classes_t find_classes(const grouping_t *g, const kiln_group_t *groups, uint32_t count, const uint32_t *apart,
                        bool is_bound);
 /* Ranks, and by them the tiers. */

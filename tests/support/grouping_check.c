@@ -45,15 +45,15 @@ static const char *check_closed(check_t *c, const kiln_group_t *group, uint32_t 
     for (uint32_t r = 0; r < node->result_count; r++) {
       bool is_read = c->stamps[node->first_result + r] == c->stamp;
       /* A split may stand here for one of its results while another is read. */
-      RULE(!is_read || group->member_count > 1 || node->result_count > 1, "launch %u: value %u is read and computed", launch,
-           node->first_result + r);
+      RULE(!is_read || group->member_count > 1 || node->result_count > 1,
+           "launch %u: value %u is read and computed", launch, node->first_result + r);
       c->stamps[node->first_result + r] = c->stamp;
     }
   }
   RULE(group->store_count > 0, "launch %u stores nothing", launch);
   for (uint32_t i = 0; i < group->store_count; i++)
-    RULE(c->stamps[group->stores[i].value] == c->stamp, "launch %u: value %u is stored and not at hand", launch,
-         group->stores[i].value);
+    RULE(c->stamps[group->stores[i].value] == c->stamp, "launch %u: value %u is stored and not at hand",
+         launch, group->stores[i].value);
   return NULL;
 }
 
@@ -78,8 +78,8 @@ static const char *check_reads(check_t *c, const kiln_group_t *group, uint32_t l
     kiln_value_id_t input = group->inputs[i];
     RULE(!i || group->inputs[i - 1] < input, "launch %u: inputs are not in order", launch);
     if (input < c->graph->input_count) continue;
-    RULE(c->missing[input] == 0, "launch %u reads value %u, of which %lld elements are missing", launch, input,
-         (long long)c->missing[input]);
+    RULE(c->missing[input] == 0, "launch %u reads value %u, of which %lld elements are missing", launch,
+         input, (long long)c->missing[input]);
     const kiln_group_t *writer = &c->grouping->groups[c->written_in[input]];
     RULE(c->written_in[input] < launch && writer->level < group->level,
          "launch %u of level %u reads what launch %u of level %u writes", launch, group->level,
@@ -127,8 +127,8 @@ static const char *check_slots(check_t *c) {
       uint32_t temp = store->buffer.index, slot = g->temp_slots[temp];
       RULE(slot < g->slot_count && g->temp_values[temp] == held_value(store), "temporary %u", temp);
       uint32_t owner = owners[slot];
-      RULE(!owner || owner == temp + 1 || last[owner - 1] < i, "temporaries %u and %u share a slot in launch %u",
-           temp, owner - 1, i);
+      RULE(!owner || owner == temp + 1 || last[owner - 1] < i,
+           "temporaries %u and %u share a slot in launch %u", temp, owner - 1, i);
       owners[slot] = temp + 1;
     }
   }

@@ -1,5 +1,5 @@
-/* tests/unit/test_emu_graphs.c: stream capture and CUDA graphs on the emulated device: what is captured, what a
- * launch of the graph does, and which error each breach of the rules gives.
+/* tests/unit/test_emu_graphs.c: stream capture and CUDA graphs on the emulated device: what is captured, what
+ * a launch of the graph does, and which error each breach of the rules gives.
  *
  * Rules and codes are those of the CUDA Driver API's reference ("Stream Management", "Graph Management"). The
  * module is PTX by hand, so that nothing but the emulator's own threads is under the sanitizer.
@@ -17,11 +17,12 @@
 #include <cmocka.h>
 
 /* The word becomes 3 * word + n: no two orders of two such steps give the same. */
-static const char source[] = ".version 7.0\n.target sm_80\n.address_size 64\n"
-                             ".visible .entry step(.param .u64 p, .param .u32 n) {\n"
-                             "  .reg .b64 %a; .reg .b32 %v, %n;\n"
-                             "  ld.param.u64 %a, [p]; ld.param.u32 %n, [n];\n"
-                             "  ld.global.u32 %v, [%a]; mad.lo.u32 %v, %v, 3, %n; st.global.u32 [%a], %v; ret;\n}\n";
+static const char source[] =
+    ".version 7.0\n.target sm_80\n.address_size 64\n"
+    ".visible .entry step(.param .u64 p, .param .u32 n) {\n"
+    "  .reg .b64 %a; .reg .b32 %v, %n;\n"
+    "  ld.param.u64 %a, [p]; ld.param.u32 %n, [n];\n"
+    "  ld.global.u32 %v, [%a]; mad.lo.u32 %v, %v, 3, %n; st.global.u32 [%a], %v; ret;\n}\n";
 
 typedef struct {
   CUmodule module;
@@ -323,7 +324,8 @@ static void captures_begin_once_on_a_stream_that_can_be_captured(void **state) {
   (void)state;
   fixture_t f = prepare();
   CUgraph graph;
-  EMU_RESULT(cuStreamBeginCapture_v2(NULL, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EMU_RESULT(cuStreamBeginCapture_v2(NULL, CU_STREAM_CAPTURE_MODE_RELAXED),
+             CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   EMU_RESULT(cuStreamBeginCapture_v2(f.a, (CUstreamCaptureMode)3), CUDA_ERROR_INVALID_VALUE);
   EMU_RESULT(cuStreamEndCapture(f.a, &graph), CUDA_ERROR_ILLEGAL_STATE);
   begin(f.a);
@@ -400,14 +402,18 @@ static void modes_say_which_threads_may_make_unsafe_calls_and_end_the_capture(vo
   static const struct {
     int capture, thread;
     bool allocates, ends;
-  } rows[] = {{GLOBAL, GLOBAL, false, false}, {GLOBAL, LOCAL, true, false},   {GLOBAL, RELAXED, true, false},
-              {LOCAL, GLOBAL, true, false},   {RELAXED, GLOBAL, true, true}};
+  } rows[] = {{GLOBAL, GLOBAL, false, false},
+              {GLOBAL, LOCAL, true, false},
+              {GLOBAL, RELAXED, true, false},
+              {LOCAL, GLOBAL, true, false},
+              {RELAXED, GLOBAL, true, true}};
   fixture_t f = prepare();
   for (size_t n = 0; n < sizeof rows / sizeof rows[0]; n++) {
     CUgraph graph;
     EMU_OK(cuStreamBeginCapture_v2(f.a, (CUstreamCaptureMode)rows[n].capture));
     other_thread_t other = in_another_thread((CUstreamCaptureMode)rows[n].thread, f.a);
-    assert_int_equal(other.allocated, rows[n].allocates ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    assert_int_equal(other.allocated,
+                     rows[n].allocates ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     assert_int_equal(other.ended, rows[n].ends ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
     if (rows[n].ends) continue;
     EMU_RESULT(cuStreamEndCapture(f.a, &graph),

@@ -49,7 +49,8 @@ static const kiln_grouping_t *group(kiln_arena_t *arena, const kiln_graph_t *gra
 static const char *launches_of(kiln_arena_t *arena, const kiln_grouping_t *grouping) {
   kiln_buffer_t *out = kiln_buffer_in_arena(arena);
   for (uint32_t i = 0; i < grouping->group_count; i++)
-    kiln_buffer_printf(out, i ? " %c%u" : "%c%u", grouping->groups[i].kind[0], grouping->groups[i].member_count);
+    kiln_buffer_printf(out, i ? " %c%u" : "%c%u", grouping->groups[i].kind[0],
+                       grouping->groups[i].member_count);
   return kiln_buffer_text(out);
 }
 
@@ -73,61 +74,72 @@ static void expect(kiln_arena_t *arena, const char *launches, const char *text) 
 
 /* It crashes while rewriting. */
 static void gemms_of_different_m_share_a_launch(void **state) {
-  expect(*state, "c2", "graph g(%a: f16[128,64], %b: f16[256,64], %v: f16[32,64], %w: f16[32,64]) {"
-                       " %x = gemm_rcr(%a, %v) %y = gemm_rcr(%b, %w) return %x, %y }");
+  expect(*state, "c2",
+         "graph g(%a: f16[128,64], %b: f16[256,64], %v: f16[32,64], %w: f16[32,64]) {"
+         " %x = gemm_rcr(%a, %v) %y = gemm_rcr(%b, %w) return %x, %y }");
 }
 
 static void gemm_of_a_tensor_with_itself_shares_a_launch(void **state) {
-  expect(*state, "c2", "graph g(%a: f16[64,64], %w: f16[64,64]) { %x = gemm_rcr(%a, %a) %y = gemm_rcr(%a, %w)"
-                       " return %x, %y }");
+  expect(*state, "c2",
+         "graph g(%a: f16[64,64], %w: f16[64,64]) { %x = gemm_rcr(%a, %a) %y = gemm_rcr(%a, %w)"
+         " return %x, %y }");
 }
 
 static void gemm_fed_by_two_outputs_of_one_split_shares_a_launch(void **state) {
-  expect(*state, "c2", "graph g(%x: f16[96,64], %w: f16[32,64]) { %a, %b, %c = split(%x) {dim=0, sizes=[32,32,32]}"
-                       " %p = gemm_rcr(%a, %b) %q = gemm_rcr(%c, %w) return %p, %q }");
+  expect(*state, "c2",
+         "graph g(%x: f16[96,64], %w: f16[32,64]) { %a, %b, %c = split(%x) {dim=0, sizes=[32,32,32]}"
+         " %p = gemm_rcr(%a, %b) %q = gemm_rcr(%c, %w) return %p, %q }");
 }
 
 /* It groups them and computes nonsense. */
 static void gemms_of_different_dtypes_stay_apart(void **state) {
-  expect(*state, "c1 c1", "graph g(%a: f16[128,64], %b: f32[128,64], %v: f16[32,64], %w: f32[32,64]) {"
-                          " %x = gemm_rcr(%a, %v) %y = gemm_rcr(%b, %w) return %x, %y }");
+  expect(*state, "c1 c1",
+         "graph g(%a: f16[128,64], %b: f32[128,64], %v: f16[32,64], %w: f32[32,64]) {"
+         " %x = gemm_rcr(%a, %v) %y = gemm_rcr(%b, %w) return %x, %y }");
 }
 
 /* It loses nodes or outputs, or keeps the copy of the split: 3 launches and more. */
 static void split_outputs_with_other_readers_are_read_in_place(void **state) {
-  expect(*state, "c2 e1", "graph g(%x: f16[64,128], %v: f16[32,64], %w: f16[32,64]) {"
-                          " %a, %b = split(%x) {dim=1, sizes=[64,64]} %p = gemm_rcr(%a, %v) %q = gemm_rcr(%b, %w)"
-                          " %r = relu(%b) return %p, %q, %r }");
-  expect(*state, "e1 c2", "graph g(%x: f16[64,128], %v: f16[32,64], %w: f16[32,64]) {"
-                          " %a, %b = split(%x) {dim=1, sizes=[64,64]} %p = gemm_rcr(%a, %v) %q = gemm_rcr(%b, %w)"
-                          " return %p, %q, %b }");
-  expect(*state, "c3", "graph g(%x: f16[64,128], %v: f16[32,64], %w: f16[32,64]) {"
-                       " %a, %b = split(%x) {dim=1, sizes=[64,64]} %p = gemm_rcr(%a, %v) %q = gemm_rcr(%b, %w)"
-                       " %r = gemm_rcr(%b, %v) return %p, %q, %r }");
+  expect(*state, "c2 e1",
+         "graph g(%x: f16[64,128], %v: f16[32,64], %w: f16[32,64]) {"
+         " %a, %b = split(%x) {dim=1, sizes=[64,64]} %p = gemm_rcr(%a, %v) %q = gemm_rcr(%b, %w)"
+         " %r = relu(%b) return %p, %q, %r }");
+  expect(*state, "e1 c2",
+         "graph g(%x: f16[64,128], %v: f16[32,64], %w: f16[32,64]) {"
+         " %a, %b = split(%x) {dim=1, sizes=[64,64]} %p = gemm_rcr(%a, %v) %q = gemm_rcr(%b, %w)"
+         " return %p, %q, %b }");
+  expect(*state, "c3",
+         "graph g(%x: f16[64,128], %v: f16[32,64], %w: f16[32,64]) {"
+         " %a, %b = split(%x) {dim=1, sizes=[64,64]} %p = gemm_rcr(%a, %v) %q = gemm_rcr(%b, %w)"
+         " %r = gemm_rcr(%b, %v) return %p, %q, %r }");
 }
 
 /* Members rejected for a dependency are never tried again. */
 static void member_that_has_to_wait_joins_a_later_launch(void **state) {
-  expect(*state, "c3 c2", "graph g(%a: f16[32,64], %b: f16[32,64], %c: f16[32,64], %w: f16[64,64],"
-                          " %v: f16[64,64], %u: f16[64,64]) { %x1 = gemm_rcr(%a, %w) %p = gemm_rcr(%b, %v)"
-                          " %x2 = gemm_rcr(%p, %w) %q = gemm_rcr(%c, %u) %x3 = gemm_rcr(%q, %w)"
-                          " return %x1, %x2, %x3 }");
+  expect(*state, "c3 c2",
+         "graph g(%a: f16[32,64], %b: f16[32,64], %c: f16[32,64], %w: f16[64,64],"
+         " %v: f16[64,64], %u: f16[64,64]) { %x1 = gemm_rcr(%a, %w) %p = gemm_rcr(%b, %v)"
+         " %x2 = gemm_rcr(%p, %w) %q = gemm_rcr(%c, %u) %x3 = gemm_rcr(%q, %w)"
+         " return %x1, %x2, %x3 }");
 }
 
 /* The same, when those that come first are of another class: x1 waits for x2 and x3. */
 static void member_that_is_ready_waits_for_its_class(void **state) {
-  expect(*state, "e1 c3", "graph g(%a: f16[32,64], %b: f16[32,64], %c: f16[32,64], %w: f16[64,64]) {"
-                          " %x1 = gemm_rcr(%a, %w) %p = silu(%b) %x2 = gemm_rcr(%p, %w) %q = silu(%c)"
-                          " %x3 = gemm_rcr(%q, %w) return %x1, %x2, %x3 }");
-  expect(*state, "r2 c3", "graph g(%a: f16[32,64], %b: f16[32,64], %c: f16[40,64], %w: f16[64,64]) {"
-                          " %x1 = gemm_rcr(%a, %w) %p = softmax(%b) {dim=1} %x2 = gemm_rcr(%p, %w)"
-                          " %q = softmax(%c) {dim=1} %x3 = gemm_rcr(%q, %w) return %x1, %x2, %x3 }");
+  expect(*state, "e1 c3",
+         "graph g(%a: f16[32,64], %b: f16[32,64], %c: f16[32,64], %w: f16[64,64]) {"
+         " %x1 = gemm_rcr(%a, %w) %p = silu(%b) %x2 = gemm_rcr(%p, %w) %q = silu(%c)"
+         " %x3 = gemm_rcr(%q, %w) return %x1, %x2, %x3 }");
+  expect(*state, "r2 c3",
+         "graph g(%a: f16[32,64], %b: f16[32,64], %c: f16[40,64], %w: f16[64,64]) {"
+         " %x1 = gemm_rcr(%a, %w) %p = softmax(%b) {dim=1} %x2 = gemm_rcr(%p, %w)"
+         " %q = softmax(%c) {dim=1} %x3 = gemm_rcr(%q, %w) return %x1, %x2, %x3 }");
 }
 
 static void gemms_behind_one_split_take_one_launch(void **state) {
-  expect(*state, "c3", "graph g(%x: f16[1024,232], %u: f16[16,64], %v: f16[16,40], %w: f16[16,128], %b: f16[16]) {"
-                       " %p, %q, %r = split(%x) {dim=1, sizes=[64,40,128]} %a = gemm_rcr_bias(%p, %u, %b)"
-                       " %c = gemm_rcr_bias(%q, %v, %b) %d = gemm_rcr_bias(%r, %w, %b) return %a, %c, %d }");
+  expect(*state, "c3",
+         "graph g(%x: f16[1024,232], %u: f16[16,64], %v: f16[16,40], %w: f16[16,128], %b: f16[16]) {"
+         " %p, %q, %r = split(%x) {dim=1, sizes=[64,40,128]} %a = gemm_rcr_bias(%p, %u, %b)"
+         " %c = gemm_rcr_bias(%q, %v, %b) %d = gemm_rcr_bias(%r, %w, %b) return %a, %c, %d }");
 }
 
 /* --- norms (faults 4, 7, 8) ---------------------------------------------------------------------------- */
@@ -135,15 +147,17 @@ static void gemms_behind_one_split_take_one_launch(void **state) {
 /* The wrong graph. */
 static void layernorm_that_is_read_elsewhere_is_stored_as_well(void **state) {
   kiln_arena_t *arena = *state;
-  const char *text = "graph g(%x: f16[64,128], %y: f16[64,128]) {"
-                     " %n = layernorm(%x, none, none) {normalized_shape=[128]} %s = sigmoid(%n) %p = mul(%x, %s)"
-                     " %m = layernorm(%y, none, none) {normalized_shape=[128]} %t = sigmoid(%m) %q = mul(%y, %t)"
-                     " %r = relu(%n) return %p, %n, %r, %q }";
+  const char *text =
+      "graph g(%x: f16[64,128], %y: f16[64,128]) {"
+      " %n = layernorm(%x, none, none) {normalized_shape=[128]} %s = sigmoid(%n) %p = mul(%x, %s)"
+      " %m = layernorm(%y, none, none) {normalized_shape=[128]} %t = sigmoid(%m) %q = mul(%y, %t)"
+      " %r = relu(%n) return %p, %n, %r, %q }";
   expect(arena, "r1 r1", text); /* of two structures: one stores three values */
-  expect(arena, "r2", "graph g(%x: f16[64,128], %y: f16[64,128]) {"
-                      " %n = layernorm(%x, none, none) {normalized_shape=[128]} %s = sigmoid(%n) %p = mul(%x, %s)"
-                      " %m = layernorm(%y, none, none) {normalized_shape=[128]} %t = sigmoid(%m) %q = mul(%y, %t)"
-                      " return %p, %n, %q, %m }");
+  expect(arena, "r2",
+         "graph g(%x: f16[64,128], %y: f16[64,128]) {"
+         " %n = layernorm(%x, none, none) {normalized_shape=[128]} %s = sigmoid(%n) %p = mul(%x, %s)"
+         " %m = layernorm(%y, none, none) {normalized_shape=[128]} %t = sigmoid(%m) %q = mul(%y, %t)"
+         " return %p, %n, %q, %m }");
 }
 
 static const kiln_graph_t *many_norms(kiln_arena_t *arena, uint32_t count, uint32_t rows, uint32_t width) {
@@ -174,10 +188,12 @@ static void classes_do_not_depend_on_the_order_of_members(void **state) {
   for (uint32_t turn = 0; turn < 4; turn++) {
     const char *w[4];
     for (uint32_t i = 0; i < 4; i++) w[i] = widths[(i + turn) % 4];
-    const char *text = kiln_arena_printf(
-        arena, "graph g(%%a: f16[8,%s], %%b: f16[8,%s], %%c: f16[8,%s], %%d: f16[8,%s]) {"
-               " %%p = softmax(%%a) {dim=1} %%q = softmax(%%b) {dim=1} %%r = softmax(%%c) {dim=1}"
-               " %%s = softmax(%%d) {dim=1} return %%p, %%q, %%r, %%s }", w[0], w[1], w[2], w[3]);
+    const char *text =
+        kiln_arena_printf(arena,
+                          "graph g(%%a: f16[8,%s], %%b: f16[8,%s], %%c: f16[8,%s], %%d: f16[8,%s]) {"
+                          " %%p = softmax(%%a) {dim=1} %%q = softmax(%%b) {dim=1} %%r = softmax(%%c) {dim=1}"
+                          " %%s = softmax(%%d) {dim=1} return %%p, %%q, %%r, %%s }",
+                          w[0], w[1], w[2], w[3]);
     const kiln_grouping_t *grouping = group(arena, kiln_test_graph(arena, text));
     uint32_t pairs = 0; /* 125 and 128 are of one class, whoever is first */
     for (uint32_t i = 0; i < grouping->group_count; i++) pairs += grouping->groups[i].member_count == 2;
@@ -192,11 +208,12 @@ static void classes_do_not_depend_on_the_order_of_members(void **state) {
  * can be had in common: six launches, and no order has fewer. */
 static void groups_that_would_form_a_cycle_together_are_not_both_made(void **state) {
   const kiln_graph_t *graph = kiln_test_graph(
-      *state, "graph g(%a: f16[64,64], %y: f16[64,64], %w: f16[64,64]) {"
-              " %A = softmax(%a) {dim=1} %C = log_softmax(%A) {dim=0} %X = rmsnorm(%C, none) {normalized_shape=[64]}"
-              " %M = gemm_rcr(%X, %w)"
-              " %Y = rmsnorm(%y, none) {normalized_shape=[64]} %N = gemm_rcr(%Y, %w) %B = softmax(%N) {dim=1}"
-              " %D = log_softmax(%B) {dim=0} return %M, %D }");
+      *state,
+      "graph g(%a: f16[64,64], %y: f16[64,64], %w: f16[64,64]) {"
+      " %A = softmax(%a) {dim=1} %C = log_softmax(%A) {dim=0} %X = rmsnorm(%C, none) {normalized_shape=[64]}"
+      " %M = gemm_rcr(%X, %w)"
+      " %Y = rmsnorm(%y, none) {normalized_shape=[64]} %N = gemm_rcr(%Y, %w) %B = softmax(%N) {dim=1}"
+      " %D = log_softmax(%B) {dim=0} return %M, %D }");
   assert_string_equal(launches_of(*state, group(*state, graph)), "r1 r1 r2 c2 r1 r1");
 }
 
@@ -206,8 +223,11 @@ static const kiln_graph_t *layered(kiln_arena_t *arena, uint64_t seed, uint32_t 
   uint32_t made = 1;
   kiln_buffer_puts(text, "graph layered(%v0: f16[32,32], %w: f16[32,32]) {");
   for (uint32_t i = 0; i < layers * width; i++, made++) {
-    static const char *const ops[][2] = {
-        {"gemm_rcr(", ", %w)"}, {"softmax(", ") {dim=1}"}, {"silu(", ")"}, {"softmax(", ") {dim=0}"}, {"add(%w, ", ")"}};
+    static const char *const ops[][2] = {{"gemm_rcr(", ", %w)"},
+                                         {"softmax(", ") {dim=1}"},
+                                         {"silu(", ")"},
+                                         {"softmax(", ") {dim=0}"},
+                                         {"add(%w, ", ")"}};
     uint32_t layer_start = made - i % width, reach = layer_start < 3 * width ? layer_start : 3 * width;
     const char *const *op = ops[kiln_random_below(&seed, 5)];
     kiln_buffer_printf(text, " %%v%u = %s%%v%u%s", made, op[0],
@@ -244,12 +264,14 @@ static void random_graphs_keep_the_rules(void **state) {
 /* Branches of `length` products each, one behind the other. */
 static const kiln_graph_t *branches(kiln_arena_t *arena, uint32_t count, uint32_t length, uint32_t size) {
   kiln_graph_builder_t *builder = kiln_graph_builder_create(arena, "branches");
-  kiln_type_t type = {.dtype = KILN_DTYPE_f16, .rank = 2, .dims = {kiln_dim_constant(size), kiln_dim_constant(size)}};
+  kiln_type_t type = {
+      .dtype = KILN_DTYPE_f16, .rank = 2, .dims = {kiln_dim_constant(size), kiln_dim_constant(size)}};
   kiln_value_id_t *values = KILN_NEW_ARRAY(arena, kiln_value_id_t, count);
   for (uint32_t i = 0; i < count; i++) values[i] = kiln_graph_builder_input(builder, NULL, type, NULL);
   for (uint32_t i = 0; i < count * length; i++) {
     kiln_value_id_t operands[] = {values[i % count], i % count};
-    assert_null(kiln_graph_builder_infer(builder, KILN_OP_gemm_rcr, operands, 2, NULL, 0, 0, &values[i % count]));
+    assert_null(
+        kiln_graph_builder_infer(builder, KILN_OP_gemm_rcr, operands, 2, NULL, 0, 0, &values[i % count]));
   }
   for (uint32_t i = 0; i < count; i++) kiln_graph_builder_output(builder, values[i], NULL);
   return kiln_graph_canonicalize(arena, kiln_graph_builder_finish(builder));
@@ -277,8 +299,9 @@ static void large_gemms_run_alone_and_say_why(void **state) {
   assert_non_null(strstr(grouping->groups[0].reason, "company would save less than 1 %"));
 }
 
-/* Ten branches of three products of [64,64]. In the middle, one by one, ten temporaries and one more are alive;
- * inputs, outputs and these are 31 matrices, so that three more may be, and no launch takes more than four. */
+/* Ten branches of three products of [64,64]. In the middle, one by one, ten temporaries and one more are
+ * alive; inputs, outputs and these are 31 matrices, so that three more may be, and no launch takes more than
+ * four. */
 static void members_wait_when_memory_would_pass_a_tenth_more(void **state) {
   const kiln_grouping_t *grouping = group(*state, branches(*state, 10, 3, 64));
   assert_string_equal(launches_of(*state, grouping), "c10 c4 c4 c2 c10");
@@ -302,9 +325,10 @@ static void group_whose_kernel_is_unfit_is_divided_by_members(void **state) {
 static void reason_says_what_the_rest_of_a_class_waits_for(void **state) {
   kiln_arena_t *arena = *state;
   const kiln_grouping_t *grouping =
-      group(arena, kiln_test_graph(arena, "graph g(%a: f16[32,64], %b: f16[32,64], %w: f16[64,64], %v: f16[64,64]) {"
-                                          " %x = gemm_rcr(%a, %w) %p = gemm_rcr(%b, %v) %y = gemm_rcr(%p, %w)"
-                                          " return %x, %y }"));
+      group(arena,
+            kiln_test_graph(arena, "graph g(%a: f16[32,64], %b: f16[32,64], %w: f16[64,64], %v: f16[64,64]) {"
+                                   " %x = gemm_rcr(%a, %w) %p = gemm_rcr(%b, %v) %y = gemm_rcr(%p, %w)"
+                                   " return %x, %y }"));
   assert_string_equal(launches_of(arena, grouping), "c2 c1");
   assert_string_equal(grouping->groups[0].reason, "1 more of its class come later: one waits for %p");
 }
@@ -313,11 +337,13 @@ static void reason_says_what_the_rest_of_a_class_waits_for(void **state) {
 static void names_and_order_of_lines_change_nothing(void **state) {
   kiln_arena_t *arena = *state;
   const kiln_graph_t *a = kiln_test_graph(
-      arena, "graph g(%a: f16[32,64], %b: f16[64,64], %w: f16[64,64]) { %x = gemm_rcr(%a, %w) %y = softmax(%b) {dim=1}"
-             " %z = gemm_rcr(%b, %w) %u = softmax(%z) {dim=1} return %x, %y, %u }");
+      arena,
+      "graph g(%a: f16[32,64], %b: f16[64,64], %w: f16[64,64]) { %x = gemm_rcr(%a, %w) %y = softmax(%b) {dim=1}"
+      " %z = gemm_rcr(%b, %w) %u = softmax(%z) {dim=1} return %x, %y, %u }");
   const kiln_graph_t *b = kiln_test_graph(
-      arena, "graph h(%i: f16[32,64], %j: f16[64,64], %k: f16[64,64]) { %r = gemm_rcr(%j, %k) %s = softmax(%r) {dim=1}"
-             " %t = softmax(%j) {dim=1} %q = gemm_rcr(%i, %k) return %q, %t, %s }");
+      arena,
+      "graph h(%i: f16[32,64], %j: f16[64,64], %k: f16[64,64]) { %r = gemm_rcr(%j, %k) %s = softmax(%r) {dim=1}"
+      " %t = softmax(%j) {dim=1} %q = gemm_rcr(%i, %k) return %q, %t, %s }");
   const kiln_grouping_t *x = group(arena, a), *y = group(arena, b);
   assert_int_equal(x->group_count, y->group_count);
   for (uint32_t i = 0; i < x->group_count; i++) {
