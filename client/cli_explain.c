@@ -1,130 +1,60 @@
 /* client/cli_explain.c: `kiln explain`: why a graph compiles to what it does.
  *
  * One object, from the daemon's `explain` or made here with --local in the same form (docs/wire.md), printed
- * as JSON or for people: passes, groups and what keeps them apart, launches, kernels with their cost and
- * source, and what the key is made of.
+ * as JSON or for people: passes, groups with the bytes that they move, what keeps them apart, launches with
+ * what bounds their occupancy, kernels with their cost and source, and what the key is made of.
  */
 #include "client/cli_daemon.h"
 #include "client/cli_json.h"
 #include "client/cli_local.h"
 
-#include "kiln_fingerprint.h"
+#include "server/explanation.h"
 
 /* -- made here ------------------------------------------------------------------------------------------ */
 
-static json_t *hex_json(const kiln_digest_t *digest) {
-  char text[65];
-  kiln_digest_hex(digest, text);
-  return json_string(text);
+/* The artifacts of a recipe's kernels, which are the distinct ones of the launches. */
+static const kiln_kernel_artifact_t *artifacts_of(kiln_cli_t *cli, const kiln_cli_compiled_t *compiled,
+                                                  const recipe_t *recipe) {
+  kiln_kernel_artifact_t *artifacts =
+      KILN_NEW_ARRAY(cli->arena, kiln_kernel_artifact_t, recipe->kernel_count);
+  for (uint32_t i = 0; i < recipe->plan->launch_count; i++)
+    artifacts[recipe->launch_kernels[i]] = compiled->artifacts[i];
+  return artifacts;
 }
 
-static json_t *passes_json(const kiln_pass_report_t *report) {
-  json_t *list = json_array();
-  for (size_t i = 0; i < report->record_count; i++)
-    json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "name", report->records[i].name, "applied",
-                                          (json_int_t)report->records[i].applied, "duration_ns",
-                                          (json_int_t)report->records[i].duration_ns));
-  return list;
-}
-
-static json_t *groups_json(const kiln_grouping_t *grouping) {
-  json_t *list = json_array();
-  for (uint32_t i = 0; i < grouping->group_count; i++) {
-    const kiln_group_t *group = &grouping->groups[i];
-    json_array_append_new(list,
-                          json_pack("{s:s, s:I, s:I, s:I, s:s}", "kind", group->kind, "nodes",
-                                    (json_int_t)group->node_count, "members", (json_int_t)group->member_count,
-                                    "level", (json_int_t)group->level, "reason", group->reason));
-  }
-  return list;
-}
-
-/* ceil(dim / divisor), in the graph's own symbols. */
-static json_t *extent_json(const kiln_extent_t *extent, const kiln_graph_t *graph) {
-  const char *names[KILN_MAX_SYMBOLS] = {0};
-  kiln_buffer_t text;
-  kiln_buffer_init(&text);
-  for (uint32_t s = 0; s < graph->symbol_count; s++) names[s] = graph->symbols[s].name;
-  if (extent->divisor > 1 && !kiln_dim_is_constant(extent->dim)) kiln_buffer_puts(&text, "ceil((");
-  if (kiln_dim_is_constant(extent->dim))
-    kiln_buffer_printf(&text, "%lld",
-                       (long long)((extent->dim.constant + extent->divisor - 1) / extent->divisor));
-  else
-    kiln_dim_print(&text, extent->dim, names);
-  if (extent->divisor > 1 && !kiln_dim_is_constant(extent->dim))
-    kiln_buffer_printf(&text, ")/%u)", extent->divisor);
-  json_t *json = json_string(kiln_buffer_text(&text));
-  kiln_buffer_deinit(&text);
-  return json;
-}
-
-static json_t *launches_json(const kiln_plan_t *plan, const kiln_graph_t *graph) {
-  json_t *list = json_array();
-  for (uint32_t i = 0; i < plan->launch_count; i++) {
-    const kiln_launch_t *launch = &plan->launches[i];
-    json_t *grid = json_array(), *block = json_array();
-    for (int d = 0; d < 3; d++) {
-      json_array_append_new(grid, extent_json(&launch->grid[d], graph));
-      json_array_append_new(block, json_integer(launch->block[d]));
-    }
-    json_array_append_new(list, json_pack("{s:o, s:s, s:o, s:o, s:I}", "kernel", hex_json(&launch->kernel),
-                                          "entry", launch->entry, "grid", grid, "block", block,
-                                          "shared_bytes", (json_int_t)launch->shared_bytes));
-  }
-  return list;
-}
-
-/* Launch i's kernel, unless an earlier launch has the same. */
-static bool is_first(const kiln_cli_compiled_t *compiled, uint32_t launch) {
-  for (uint32_t i = 0; i < launch; i++)
-    if (kiln_digest_equal(&compiled->kernel_keys[i], &compiled->kernel_keys[launch])) return false;
-  return true;
-}
-
-static json_t *sources_json(const kiln_cli_compiled_t *compiled) {
-  json_t *list = json_array();
-  for (uint32_t i = 0; i < compiled->plan->launch_count; i++) {
-    const kiln_kernel_source_t *kernel = &compiled->pipeline.kernels[i];
-    const kiln_kernel_artifact_t *artifact = &compiled->artifacts[i];
-    if (!is_first(compiled, i)) continue;
-    json_array_append_new(
-        list, json_pack("{s:o, s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:i, s:i, s:i}", "key",
-                        hex_json(&compiled->kernel_keys[i]), "entry", kernel->entry, "source", kernel->source,
-                        "ptx", artifact->ptx, "kind", artifact->kind == KILN_IMAGE_CUBIN ? "cubin" : "ptx",
-                        "image_bytes", (json_int_t)artifact->image_bytes, "registers", artifact->registers,
-                        "spill_store_bytes", artifact->spill_store_bytes, "spill_load_bytes",
-                        artifact->spill_load_bytes, "static_shared_bytes", artifact->static_shared_bytes,
-                        "stack_bytes", artifact->stack_bytes));
-  }
-  return list;
-}
-
-static json_t *symbol_class_json(kiln_arena_t *arena, const kiln_graph_t *graph,
-                                 const kiln_symbol_class_t *class) {
-  const char *text = class->wide ? "64-bit indices" : "32-bit indices";
-  for (uint32_t s = 0; s < graph->symbol_count; s++)
-    text = kiln_arena_printf(arena, "%s, %s a multiple of %lld", text, graph->symbols[s].name,
-                             (long long)class->multiple[s]);
-  return json_string(text);
-}
-
-static json_t *local_json(kiln_cli_t *cli, const kiln_graph_t *graph, const kiln_cli_compiled_t *compiled,
-                          const kiln_compiler_t *compiler, const char *target) {
-  kiln_buffer_t *text = kiln_buffer_in_arena(cli->arena);
-  kiln_text_print(cli->arena, text, compiled->pipeline.optimized);
-  json_t *parts = json_pack("{s:o, s:s, s:s, s:s, s:s, s:o}", "graph", hex_json(&compiled->pipeline.hash),
-                            "target", target, "compiler", kiln_compiler_identity(compiler), "fingerprint",
-                            KILN_FINGERPRINT, "options", "precision=exact", "symbols",
-                            symbol_class_json(cli->arena, graph, &compiled->symbol_class));
-  return json_pack("{s:o, s:s, s:{s:i, s:I}, s:{s:I, s:I}, s:s, s:o, s:o, s:I, s:s, s:o, s:o, s:o}", "key",
-                   hex_json(&compiled->key), "cache", "compiled", "kernels", "found", 0, "compiled",
-                   (json_int_t)compiled->distinct_kernels, "timings", "plan_ns",
-                   (json_int_t)compiled->plan_ns, "compile_ns", (json_int_t)compiled->compile_ns, "miss",
-                   "--local uses no cache", "key_parts", parts, "passes",
-                   passes_json(&compiled->pipeline.passes), "repetitions",
-                   (json_int_t)compiled->pipeline.passes.repetitions, "graph", kiln_buffer_text(text),
-                   "groups", groups_json(compiled->pipeline.grouping), "launches",
-                   launches_json(compiled->plan, graph), "sources", sources_json(compiled));
+/* A reply as the daemon's. */
+static kiln_status_t write_local(kiln_cli_t *cli, const kiln_graph_t *graph,
+                                 const kiln_cli_compiled_t *compiled, const kiln_compiler_t *compiler,
+                                 const kiln_target_t *target, kiln_buffer_t *out) {
+  static const kiln_options_t options = {0};
+  kiln_buffer_t *bytes = kiln_buffer_in_arena(cli->arena);
+  const char *identity = kiln_compiler_identity(compiler);
+  recipe_t recipe;
+  recipe_encode(cli->arena, &compiled->pipeline, &compiled->verdicts, target, identity, bytes);
+  if (bytes->failed) return kiln_error(KILN_OUT_OF_MEMORY, "no memory for an explanation");
+  KILN_TRY(recipe_decode(cli->arena, bytes->data, bytes->size, &recipe));
+  const explanation_t explanation = {.recipe = &recipe,
+                                     .artifacts = artifacts_of(cli, compiled, &recipe),
+                                     .target = target,
+                                     .target_name = target->arch,
+                                     .symbols = graph->symbols,
+                                     .symbol_count = graph->symbol_count,
+                                     .graph_hash = &compiled->pipeline.hash,
+                                     .options = &options,
+                                     .symbol_class = &compiled->symbol_class,
+                                     .compiler = identity};
+  kiln_mpack_map(out, 5 + EXPLANATION_PAIRS);
+  kiln_mpack_member_hex(out, "key", &compiled->key);
+  kiln_mpack_member_str(out, "cache", "compiled");
+  kiln_mpack_member_map(out, "kernels", 2);
+  kiln_mpack_member_uint(out, "found", 0);
+  kiln_mpack_member_uint(out, "compiled", compiled->distinct_kernels);
+  kiln_mpack_member_map(out, "timings", 2);
+  kiln_mpack_member_uint(out, "plan_ns", compiled->plan_ns);
+  kiln_mpack_member_uint(out, "compile_ns", compiled->compile_ns);
+  kiln_mpack_member_str(out, "miss", "--local uses no cache");
+  explanation_put(cli->arena, &explanation, out);
+  return out->failed ? kiln_error(KILN_OUT_OF_MEMORY, "no memory for an explanation") : NULL;
 }
 
 static kiln_status_t explain_local(kiln_cli_t *cli, const kiln_graph_t *graph, const int64_t *symbols,
@@ -132,11 +62,14 @@ static kiln_status_t explain_local(kiln_cli_t *cli, const kiln_graph_t *graph, c
   kiln_compiler_t *compiler;
   kiln_target_t target;
   kiln_cli_compiled_t compiled;
+  const kiln_mpack_t *told;
+  kiln_buffer_t *reply = kiln_buffer_in_arena(cli->arena);
   KILN_TRY(kiln_target_parse(target_name, &target));
   KILN_TRY(kiln_cli_open_compiler(cli, &compiler));
   KILN_TRY(kiln_cli_compile_local(cli, compiler, graph, symbols, &target, KILN_IMAGE_CUBIN, &compiled));
-  *out = local_json(cli, graph, &compiled, compiler, target_name);
-  return kiln_cli_keep_json(cli, *out);
+  KILN_TRY(write_local(cli, graph, &compiled, compiler, &target, reply));
+  KILN_TRY(kiln_mpack_decode(cli->arena, reply->data, reply->size, &told));
+  return kiln_cli_mpack_json(cli, told, out);
 }
 
 /* -- asked of the daemon -------------------------------------------------------------------------------- */
@@ -178,20 +111,82 @@ static void print_passes(const json_t *explained) {
   json_t *pass;
   printf("passes (%lld repetitions rewritten):\n", kiln_cli_json_integer(explained, "repetitions"));
   json_array_foreach(json_object_get(explained, "passes"), index, pass) printf(
-      "  %-20s applied %-4lld %.2f ms\n", kiln_cli_json_text(pass, "name"),
-      kiln_cli_json_integer(pass, "applied"), (double)kiln_cli_json_integer(pass, "duration_ns") / 1e6);
+      "  %-20s applied %lld\n", kiln_cli_json_text(pass, "name"), kiln_cli_json_integer(pass, "applied"));
 }
 
-static void print_groups(const json_t *explained) {
+/* "64.0 KiB" */
+static const char *size_text(kiln_cli_t *cli, long long bytes) {
+  static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double size = (double)bytes;
+  size_t unit = 0;
+  for (; size >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++) size /= 1024;
+  return kiln_arena_printf(cli->arena, unit ? "%.1f %s" : "%.0f %s", size, units[unit]);
+}
+
+static void print_names(const char *what, const json_t *names) {
+  const size_t most = 16, count = json_array_size(names);
+  if (!count) return;
+  printf("      %s", what);
+  for (size_t i = 0; i < count && i < most; i++)
+    printf("%s%s", i ? ", " : " ", json_string_value(json_array_get(names, i)));
+  if (count > most) printf(" and %zu more", count - most);
+  puts("");
+}
+
+static void print_group(kiln_cli_t *cli, size_t index, const json_t *group) {
+  const char *reason = kiln_cli_json_text(group, "reason");
+  long long members = kiln_cli_json_integer(group, "members");
+  printf("  %zu %s: %lld nodes, level %lld", index, kiln_cli_json_text(group, "kind"),
+         kiln_cli_json_integer(group, "nodes"), kiln_cli_json_integer(group, "level"));
+  if (members > 1) printf(", %lld members", members);
+  printf("; reads %s,", size_text(cli, kiln_cli_json_integer(group, "bytes_read")));
+  printf(" writes %s", size_text(cli, kiln_cli_json_integer(group, "bytes_written")));
+  printf(" (%s in any grouping)\n", size_text(cli, kiln_cli_json_integer(group, "bytes_fewest")));
+  print_names("reads", json_object_get(group, "reads"));
+  print_names("stores", json_object_get(group, "stores"));
+  if (*reason) printf("      not merged further: %s\n", reason);
+}
+
+static void print_groups(kiln_cli_t *cli, const json_t *explained) {
   size_t index;
-  json_t *group;
-  puts("groups:");
-  json_array_foreach(json_object_get(explained, "groups"), index, group) {
-    const char *reason = kiln_cli_json_text(group, "reason");
-    printf("  %zu %s: %lld nodes, level %lld%s%s\n", index, kiln_cli_json_text(group, "kind"),
-           kiln_cli_json_integer(group, "nodes"), kiln_cli_json_integer(group, "level"),
-           *reason ? "; not merged further: " : "", reason);
+  json_t *group, *boundary, *value;
+  const char *name;
+  long long planned = 0, fewest = 0;
+  const char *before = " (bytes at ";
+  printf("groups");
+  json_object_foreach(json_object_get(explained, "typical"), name, value) {
+    printf("%s%s = %lld", before, name, (long long)json_integer_value(value));
+    before = ", ";
   }
+  puts(*before == ',' ? "):" : ":");
+  json_array_foreach(json_object_get(explained, "groups"), index, group) {
+    print_group(cli, index, group);
+    planned += kiln_cli_json_integer(group, "bytes_read") + kiln_cli_json_integer(group, "bytes_written");
+    fewest += kiln_cli_json_integer(group, "bytes_fewest");
+  }
+  printf("  in all %s,", size_text(cli, planned));
+  printf(" of which %s in any grouping\n", size_text(cli, fewest));
+  puts("boundaries:");
+  json_array_foreach(json_object_get(explained, "boundaries"), index, boundary) printf(
+      "  %s (%s): %s\n", kiln_cli_json_text(boundary, "value"),
+      size_text(cli, kiln_cli_json_integer(boundary, "bytes")), kiln_cli_json_text(boundary, "reason"));
+}
+
+/* The compiler tells a cubin's registers only. */
+static void print_occupancy(const json_t *launch) {
+  const json_t *occupancy = json_object_get(launch, "occupancy");
+  long long registers = kiln_cli_json_integer(launch, "registers");
+  printf("      %lld blocks per SM: ", kiln_cli_json_integer(occupancy, "blocks_per_sm"));
+  if (registers < 0)
+    printf("registers of PTX are not known (--target tells them), ");
+  else
+    printf("%lld by %lld registers, ", kiln_cli_json_integer(occupancy, "by_registers"), registers);
+  printf("%lld by threads, %lld by shared memory, at most %lld; ",
+         kiln_cli_json_integer(occupancy, "by_threads"), kiln_cli_json_integer(occupancy, "by_shared"),
+         kiln_cli_json_integer(occupancy, "by_blocks"));
+  printf("%lld threads\n", kiln_cli_json_integer(occupancy, "threads_per_sm"));
+  if (kiln_cli_json_integer(launch, "spill_bytes") > 0)
+    printf("      spills %lld bytes of registers\n", kiln_cli_json_integer(launch, "spill_bytes"));
 }
 
 static void print_launches(const json_t *explained) {
@@ -205,10 +200,10 @@ static void print_launches(const json_t *explained) {
            json_string_value(json_array_get(grid, 0)), json_string_value(json_array_get(grid, 1)),
            json_string_value(json_array_get(grid, 2)), json_integer_value(json_array_get(block, 0)),
            json_integer_value(json_array_get(block, 1)), json_integer_value(json_array_get(block, 2)));
+    print_occupancy(launch);
   }
 }
 
-/* The compiler tells a cubin's cost only. */
 static void print_cost(const json_t *kernel) {
   if (kiln_cli_json_integer(kernel, "registers") < 0) return;
   printf("%lld registers, %lld bytes spilled, %lld bytes of shared memory, ",
@@ -227,10 +222,10 @@ static void print_sources(const json_t *explained) {
   }
 }
 
-static void print_text(const json_t *explained) {
+static void print_text(kiln_cli_t *cli, const json_t *explained) {
   print_key(explained);
   print_passes(explained);
-  print_groups(explained);
+  print_groups(cli, explained);
   print_launches(explained);
   printf("\noptimized graph:\n%s", kiln_cli_json_text(explained, "graph"));
   print_sources(explained);
@@ -251,7 +246,10 @@ static kiln_status_t run(kiln_cli_t *cli) {
                ? explain_local(cli, source.graph, symbols, target ? target : "sm_90", &explained)
                : explain_daemon(cli, &source, all_known ? symbols : NULL, target, &explained));
   kiln_cli_progress_clear();
-  (kiln_cli_flag(cli, "--json") ? kiln_cli_print_json : print_text)(explained);
+  if (kiln_cli_flag(cli, "--json"))
+    kiln_cli_print_json(explained);
+  else
+    print_text(cli, explained);
   return NULL;
 }
 

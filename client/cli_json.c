@@ -4,6 +4,8 @@
  */
 #include "client/cli_json.h"
 
+#include "client/json.h"
+
 static void release(void *value) { json_decref(value); }
 
 kiln_status_t kiln_cli_keep_json(kiln_cli_t *cli, json_t *value) {
@@ -15,6 +17,13 @@ kiln_status_t kiln_cli_keep_json(kiln_cli_t *cli, json_t *value) {
 kiln_status_t kiln_cli_reply_json(kiln_cli_t *cli, kiln_reply_t *reply, json_t **out) {
   const char *text = kiln_reply_json(reply);
   *out = text ? json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
+  return kiln_cli_keep_json(cli, *out);
+}
+
+kiln_status_t kiln_cli_mpack_json(kiln_cli_t *cli, const kiln_mpack_t *value, json_t **out) {
+  kiln_buffer_t *text = kiln_buffer_in_arena(cli->arena);
+  kiln_json_print(text, value);
+  *out = text->failed ? NULL : json_loadb(text->data, text->size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
   return kiln_cli_keep_json(cli, *out);
 }
 

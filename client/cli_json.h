@@ -3,6 +3,7 @@
 #define KILN_CLIENT_CLI_JSON_H
 
 #include "client/cli.h"
+#include "ir/mpack.h"
 #include "kiln/kiln.h"
 #include <jansson.h>
 
@@ -10,6 +11,8 @@
 kiln_status_t kiln_cli_keep_json(kiln_cli_t *cli, json_t *value);
 /* A reply's result; released with the command's arena. */
 kiln_status_t kiln_cli_reply_json(kiln_cli_t *cli, kiln_reply_t *reply, json_t **out);
+/* A MessagePack value, as a reply would have it; released with the command's arena. */
+kiln_status_t kiln_cli_mpack_json(kiln_cli_t *cli, const kiln_mpack_t *value, json_t **out);
 /* The answer to a method called without params; released with the command's arena. */
 kiln_status_t kiln_cli_ask(kiln_cli_t *cli, kiln_client_t *client, const char *method, json_t **out);
 /* On stdout, in one line. */

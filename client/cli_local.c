@@ -22,30 +22,74 @@ kiln_status_t kiln_cli_open_compiler(kiln_cli_t *cli, kiln_compiler_t **out_comp
   return NULL;
 }
 
-/* Compiles each distinct kernel once. Kernels with one key share an artifact. */
-static kiln_status_t compile_kernels(kiln_cli_t *cli, kiln_compiler_t *compiler, const kiln_target_t *target,
-                                     kiln_image_kind_t kind, kiln_cli_compiled_t *compiled) {
-  uint32_t count = compiled->pipeline.grouping->group_count;
-  kiln_digest_t *keys = KILN_NEW_ARRAY(cli->arena, kiln_digest_t, count);
-  kiln_kernel_artifact_t *artifacts = KILN_NEW_ARRAY(cli->arena, kiln_kernel_artifact_t, count);
-  kiln_map_t *launch_of_key = kiln_map_create(cli->arena);
-  for (uint32_t i = 0; i < count; i++) {
-    const kiln_kernel_source_t *kernel = &compiled->pipeline.kernels[i];
-    bool is_new;
-    keys[i] = kiln_pipeline_kernel_key(kernel->source, target, kiln_compiler_identity(compiler));
-    uint64_t *first = kiln_map_put(launch_of_key, &keys[i], sizeof keys[i], &is_new);
-    if (is_new) {
-      kiln_cli_progress("compiling kernel %u of %u", i + 1, count);
-      *first = i;
-      compiled->distinct_kernels++;
-      KILN_TRY(kiln_compiler_compile(compiler, cli->arena, kernel->source, kernel->entry, target, kind,
-                                     &artifacts[i]));
-    }
-    artifacts[i] = artifacts[*first];
+/* What is compiled already, over all rounds of planning. */
+typedef struct {
+  kiln_cli_t *cli;
+  kiln_compiler_t *compiler;
+  const kiln_target_t *target;
+  kiln_image_kind_t kind;
+  kiln_map_t *by_key; /* -> built_t * */
+  kiln_cli_compiled_t *out;
+} build_t;
+
+typedef struct {
+  kiln_kernel_artifact_t artifact;
+  uint64_t compile_ns;
+} built_t;
+
+static kiln_status_t build_kernel(build_t *build, const kiln_digest_t *key,
+                                  const kiln_kernel_source_t *kernel, built_t **out) {
+  bool is_new;
+  uint64_t *place = kiln_map_put(build->by_key, key, sizeof *key, &is_new);
+  if (is_new) {
+    built_t *built = KILN_NEW(build->cli->arena, built_t);
+    uint64_t started_ns = kiln_clock_monotonic_ns();
+    *place = (uintptr_t)built;
+    build->out->distinct_kernels++;
+    KILN_TRY(kiln_compiler_compile(build->compiler, build->cli->arena, kernel->source, kernel->entry,
+                                   build->target, build->kind, &built->artifact));
+    built->compile_ns = kiln_clock_monotonic_ns() - started_ns;
   }
-  compiled->kernel_keys = keys;
-  compiled->artifacts = artifacts;
+  *out = (built_t *)(uintptr_t)*place;
   return NULL;
+}
+
+/* Compiles each distinct kernel once; kernels with one key share an artifact. Adds verdicts on those that are
+ * unfit. */
+static kiln_status_t compile_kernels(build_t *build) {
+  kiln_cli_compiled_t *out = build->out;
+  kiln_arena_t *arena = build->cli->arena;
+  uint32_t count = out->pipeline.grouping->group_count, round = verdicts_next_round(&out->verdicts);
+  kiln_digest_t *keys = KILN_NEW_ARRAY(arena, kiln_digest_t, count);
+  kiln_kernel_artifact_t *artifacts = KILN_NEW_ARRAY(arena, kiln_kernel_artifact_t, count);
+  for (uint32_t i = 0; i < count; i++) {
+    const kiln_kernel_source_t *kernel = &out->pipeline.kernels[i];
+    built_t *built;
+    kiln_cli_progress("compiling kernel %u of %u", i + 1, count);
+    keys[i] =
+        kiln_pipeline_kernel_key(kernel->source, build->target, kiln_compiler_identity(build->compiler));
+    KILN_TRY(build_kernel(build, &keys[i], kernel, &built));
+    artifacts[i] = built->artifact;
+    bool judged = round < VERDICT_MAX_ROUNDS && !kiln_pipeline_stands(&out->pipeline, i);
+    const char *why = judged ? verdict_of(arena, &artifacts[i], built->compile_ns, VERDICT_SLOW_NS) : NULL;
+    if (why) verdicts_add(arena, &out->verdicts, round, i, why);
+  }
+  out->kernel_keys = keys;
+  out->artifacts = artifacts;
+  return NULL;
+}
+
+/* As the daemon does: plans once more while kernels are unfit (server/verdict.h). */
+static kiln_status_t compile_until_fit(build_t *build, const kiln_options_t *options) {
+  kiln_cli_compiled_t *out = build->out;
+  for (;;) {
+    size_t judged = out->verdicts.count;
+    KILN_TRY(compile_kernels(build));
+    if (out->verdicts.count == judged) return NULL;
+    const verdicts_t added = {out->verdicts.items + judged, out->verdicts.count - judged, 0};
+    KILN_TRY(verdicts_apply(build->cli->arena, &added, build->target, options, &out->symbol_class,
+                            &out->pipeline));
+  }
 }
 
 kiln_status_t kiln_cli_compile_local(kiln_cli_t *cli, kiln_compiler_t *compiler, const kiln_graph_t *graph,
@@ -63,7 +107,8 @@ kiln_status_t kiln_cli_compile_local(kiln_cli_t *cli, kiln_compiler_t *compiler,
   out->key = kiln_pipeline_plan_key(cli->arena, out->pipeline.input, target, &options, &out->symbol_class,
                                     kiln_compiler_identity(compiler));
   uint64_t planned_ns = kiln_clock_monotonic_ns();
-  KILN_TRY(compile_kernels(cli, compiler, target, kind, out));
+  build_t build = {cli, compiler, target, kind, kiln_map_create(cli->arena), out};
+  KILN_TRY(compile_until_fit(&build, &options));
   out->plan = kiln_pipeline_plan(cli->arena, &out->pipeline, out->kernel_keys);
   out->plan_ns = planned_ns - started_ns;
   out->compile_ns = kiln_clock_monotonic_ns() - planned_ns;

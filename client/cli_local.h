@@ -8,11 +8,12 @@
 
 #include "client/cli_run.h"
 #include "runtime/device.h"
-#include "server/pipeline.h"
+#include "server/verdict.h"
 
 /* What pipeline and compiler made of one graph for one target. */
 typedef struct {
   kiln_pipeline_t pipeline;
+  verdicts_t verdicts; /* that the pipeline was divided by */
   kiln_symbol_class_t symbol_class;
   kiln_digest_t key;
   const kiln_plan_t *plan;

@@ -30,6 +30,18 @@ kiln_status_t kiln_target_parse(const char *name, kiln_target_t *out);
 /* Row `index`'s name, NULL past the end: for --help and docs. */
 const char *kiln_target_name(size_t index);
 
+/* Blocks of one kernel that an SM holds at once: the least of what each resource allows. A resource that the
+ * kernel does not use, or whose use is not known (0 registers), allows as many as the SM may hold. */
+typedef struct {
+  uint32_t by_registers, by_threads, by_shared, by_blocks;
+  uint32_t blocks;
+  uint32_t threads; /* of those blocks */
+} kiln_occupancy_t;
+
+/* Source: the rules of NVIDIA's occupancy calculator for compute capability 8.0 to 12.1. */
+kiln_occupancy_t kiln_target_occupancy(const kiln_target_t *target, uint32_t block_threads,
+                                       uint32_t registers_per_thread, uint32_t shared_bytes_per_block);
+
 /* What a request may choose about code; every field is part of the key. */
 typedef struct {
   bool excess_precision; /* keep f32 between fused nodes of f16 and bf16 (precision=excess); never the default

@@ -1,9 +1,9 @@
-/* server/flight_parts.h: what the files of a flight share: flight.c, flight_plan.c, flight_kernel.c. Not for
- * others.
+/* server/flight_parts.h: what the files of a flight share: flight.c, flight_plan.c, flight_verdict.c,
+ * flight_kernel.c. Not for others.
  *
- * A plan flight moves through LOOKUP -> (LOCKED -> LOOKUP)* -> QUEUED -> RUNNING -> KERNELS, a kernel flight
- * through the same without KERNELS. Look-ups and jobs always answer later, from the loop, so that nothing
- * here is entered twice.
+ * A plan flight moves through LOOKUP -> (LOCKED -> LOOKUP)* -> QUEUED -> RUNNING -> KERNELS, and back to
+ * QUEUED when a kernel is unfit (server/verdict.h), a kernel flight through the same without KERNELS.
+ * Look-ups and jobs always answer later, from the loop, so that nothing here is entered twice.
  */
 #ifndef KILN_SERVER_FLIGHT_PARTS_H
 #define KILN_SERVER_FLIGHT_PARTS_H
@@ -31,6 +31,7 @@ typedef struct interest {
   plan_flight_t *plan;
   kernel_flight_t *kernel; /* NULL once it is there */
   uint32_t index;          /* of the variant's kernels */
+  uint64_t compile_ns;     /* that the kernel took; 0: it was found */
 } interest_t;
 
 struct plan_flight {
@@ -40,6 +41,9 @@ struct plan_flight {
   variant_t *variant;     /* from KERNELS on */
   interest_t *interests;  /* per kernel of the variant */
   uint32_t missing;       /* kernels not there yet */
+  kiln_arena_t arena;     /* of the verdicts */
+  verdicts_t verdicts;    /* that its job applies */
+  bool fresh;             /* the variant was made by a worker, and is not on disk */
   plan_outcome_t outcome; /* but for the variant */
 };
 
@@ -76,6 +80,10 @@ void plan_flight_got_kernel(interest_t *interest, kernel_t *kernel, tier_t tier,
 /* Raises what its requests want: see job_t.wanted. */
 void plan_flight_note_wanted(const plan_flight_t *plan, bool *wanted, int64_t *priority, uint64_t *turn);
 void plan_flight_note_served(const plan_flight_t *plan);
+
+/* All kernels are there: true when some are unfit; plan->verdicts is then what the next plan is made with
+ * (flight_verdict.c). */
+bool plan_flight_judge(plan_flight_t *plan);
 
 /* -- kernels (flight_kernel.c) --------------------------------------------------------------------------- */
 /* Finds the kernel of the interest in memory (returned, not held), or joins or starts its flight (NULL;

@@ -41,6 +41,7 @@ void plan_flight_destroy(plan_flight_t *plan) {
   server->flights.count--;
   free(plan->interests);
   variant_release(plan->variant);
+  kiln_arena_deinit(&plan->arena);
   program_release(plan->program);
   free(plan);
 }
@@ -53,6 +54,15 @@ void plan_flight_fail(plan_flight_t *plan, kiln_status_t status, bool accident) 
   requests_fail(&plan->waiters, status);
   kiln_status_free(status);
   plan_flight_destroy(plan);
+}
+
+/* To disk, once its kernels are there: what is stored was judged. */
+static void store(plan_flight_t *plan) {
+  flight_t *flight = &plan->flight;
+  const kiln_buffer_t *recipe = &plan->variant->bytes;
+  store_write(&flight->server->loop, flight->server->disk, &flight->key, &flight->lookup.full_key,
+              recipe->data, recipe->size, flight->lock);
+  flight->lock = -1;
 }
 
 static void complete(plan_flight_t *plan) {
@@ -72,6 +82,7 @@ static void complete(plan_flight_t *plan) {
     request->outcomes[request->outcome_count++].variant = variant_retain(plan->variant);
     request_resume(request);
   }
+  if (plan->fresh) store(plan);
   plan_flight_destroy(plan);
 }
 
@@ -95,14 +106,34 @@ static void note_kernel(interest_t *interest, kernel_t *kernel) {
   plan->missing--;
 }
 
+/* Some kernel is unfit. The variant is forgotten, its kernels stay in the cache. */
+static void plan_again(plan_flight_t *plan) {
+  const kiln_verdict_t *last = &plan->verdicts.items[plan->verdicts.count - 1].verdict;
+  char key[65];
+  kiln_digest_hex(&plan->flight.key, key);
+  kiln_log(&plan->flight.server->log, KILN_LOG_INFO, NULL, "plan %.16s is planned once more: %s", key,
+           last->why);
+  free(plan->interests);
+  plan->interests = NULL;
+  variant_release(plan->variant);
+  plan->variant = NULL;
+  plan->outcome.found = 0;
+  flight_submit(&plan->flight);
+}
+
+static void all_kernels_there(plan_flight_t *plan) {
+  plan_flight_judge(plan) ? plan_again(plan) : complete(plan);
+}
+
 void plan_flight_got_kernel(interest_t *interest, kernel_t *kernel, tier_t tier, uint64_t duration_ns) {
   plan_flight_t *plan = interest->plan;
   note_kernel(interest, kernel);
+  interest->compile_ns = duration_ns;
   raise_tier(plan, tier);
   tier == TIER_COMPILED ? plan->outcome.compiled++ : plan->outcome.found++;
   plan->outcome.compile_ns += duration_ns;
   report_progress(plan);
-  if (!plan->missing) complete(plan);
+  if (!plan->missing) all_kernels_there(plan);
 }
 
 /* True when the kernel is there or on its way; false when memory is short. */
@@ -132,7 +163,7 @@ static void want_kernels(plan_flight_t *plan) {
     return;
   }
   report_progress(plan);
-  if (!plan->missing) complete(plan);
+  if (!plan->missing) all_kernels_there(plan);
 }
 
 /* --- the job ------------------------------------------------------------------------------------------- */
@@ -148,8 +179,10 @@ static bool plan_wanted(job_t *job, int64_t *out_priority, uint64_t *out_turn) {
 }
 
 static void encode_plan(job_t *job, kiln_buffer_t *out) {
-  const program_t *program = plan_of(job)->program;
-  kiln_buffer_append(out, program->wire.data, program->wire.size);
+  const plan_flight_t *plan = plan_of(job);
+  kiln_mpack_array(out, 2);
+  verdicts_encode(&plan->verdicts, out);
+  kiln_buffer_append(out, plan->program->wire.data, plan->program->wire.size);
 }
 
 static void begin_plan(job_t *job) {
@@ -178,10 +211,9 @@ static void plan_done(job_t *job, const void *bytes, size_t size, uint64_t durat
     return;
   }
   server->counters[COUNTER_plans_compiled]++;
-  plan->outcome.plan_ns = duration_ns;
+  plan->outcome.plan_ns += duration_ns;
+  plan->fresh = true;
   raise_tier(plan, TIER_COMPILED);
-  store_write(&server->loop, server->disk, &flight->key, &flight->lookup.full_key, bytes, size, flight->lock);
-  flight->lock = -1;
   want_kernels(plan);
 }
 
@@ -235,6 +267,7 @@ plan_flight_t *plan_flight_start(request_t *request, const flight_target_t *targ
                              .dropped = drop_plan,
                              .done = plan_done};
   TAILQ_INIT(&plan->waiters);
+  kiln_arena_init(&plan->arena, 0);
   plan->program = program_retain(program);
   plan->outcome.miss = miss;
   server->flights.count++;

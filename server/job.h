@@ -1,9 +1,10 @@
 /* server/job.h: what the server and a compile worker tell each other: kinds of frames and their bodies.
  *
  *   worker -> GREETING the compiler's identity, as text; or an error, then the worker ends
- *   server -> PLAN     job_target_t, graph (wire form)       worker -> PLAN     job_plan_done_t, recipe; or
- * an error server -> KERNELS  job_target_t, [[key, entry, source]]  worker -> KERNELS  [[key, artifact or
- * nil, error or nil, ns]]
+ *   server -> PLAN     job_target_t, [late verdicts, graph (wire form)]
+ *   worker -> PLAN     job_plan_done_t, recipe; or an error
+ *   server -> KERNELS  job_target_t, [[key, entry, source]]
+ *   worker -> KERNELS  [[key, artifact or nil, error or nil, ns]]
  *
  * A reply that is an error has JOB_ERROR in its flags and the error map as its body. One job at a time per
  * worker.

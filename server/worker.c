@@ -86,17 +86,23 @@ typedef struct {
 static kiln_status_t run_plan(void *argument) {
   job_t *job = argument;
   const job_target_t *target = job->target;
-  const kiln_mpack_t *form;
+  const kiln_mpack_t *body;
   const kiln_graph_t *graph;
+  verdicts_t verdicts = {0};
   kiln_pipeline_t pipeline = {0};
   uint64_t start_ns = kiln_clock_monotonic_ns();
-  KILN_TRY(kiln_mpack_decode(job->arena, job->body, job->size, &form));
-  KILN_TRY(kiln_graph_decode(job->arena, form, &graph));
+  KILN_TRY(kiln_mpack_decode(job->arena, job->body, job->size, &body));
+  if (kiln_mpack_count(body) != 2 || !verdicts_decode(job->arena, kiln_mpack_item(body, 0), &verdicts))
+    return kiln_error(KILN_INTERNAL, "a compile worker got a job that it cannot read");
+  KILN_TRY(kiln_graph_decode(job->arena, kiln_mpack_item(body, 1), &graph));
   KILN_TRY(kiln_pipeline_generate(job->arena, graph, &target->target, &target->options, &target->symbol_class,
                                   NULL, &pipeline));
+  KILN_TRY(verdicts_apply(job->arena, &verdicts, &target->target, &target->options, &target->symbol_class,
+                          &pipeline));
   job_plan_done_t done = {.plan_ns = kiln_clock_monotonic_ns() - start_ns};
   kiln_buffer_append(job->out, &done, sizeof done);
-  recipe_encode(job->arena, &pipeline, &target->target, kiln_buffer_text(&job->worker->identity), job->out);
+  recipe_encode(job->arena, &pipeline, &verdicts, &target->target, kiln_buffer_text(&job->worker->identity),
+                job->out);
   return NULL;
 }
 
@@ -123,6 +129,15 @@ static void put_kernel_result(kiln_buffer_t *out, const kiln_mpack_t *key,
   kiln_mpack_uint(out, duration_ns);
 }
 
+/* Faults that tests ask for: a result as of a kernel that is unfit. */
+static void spoil(worker_t *worker, kiln_kernel_artifact_t *artifact, uint64_t *duration_ns) {
+  int64_t argument;
+  if (kiln_fault(&worker->faults, KILN_FAULT_kernel_spills, &argument))
+    artifact->spill_store_bytes = artifact->spill_load_bytes = (int32_t)argument;
+  if (kiln_fault(&worker->faults, KILN_FAULT_kernel_slow, &argument))
+    *duration_ns += (uint64_t)argument * 1000000;
+}
+
 static kiln_status_t run_kernel(job_t *job, const kiln_mpack_t *kernel) {
   const char *entry, *source;
   const void *key;
@@ -137,8 +152,9 @@ static kiln_status_t run_kernel(job_t *job, const kiln_mpack_t *kernel) {
                                                kiln_arena_strndup(job->arena, source, source_size),
                                                kiln_arena_strndup(job->arena, entry, entry_size),
                                                &job->target->target, job->target->image_kind, &artifact);
-  put_kernel_result(job->out, kiln_mpack_item(kernel, 0), &artifact, status,
-                    kiln_clock_monotonic_ns() - start_ns);
+  uint64_t duration_ns = kiln_clock_monotonic_ns() - start_ns;
+  spoil(job->worker, &artifact, &duration_ns);
+  put_kernel_result(job->out, kiln_mpack_item(kernel, 0), &artifact, status, duration_ns);
   kiln_status_free(status);
   return NULL;
 }

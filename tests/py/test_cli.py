@@ -345,17 +345,43 @@ class Explain(Files):
     def test_json_has_what_the_wire_documents(self):
         said = json.loads(kiln("explain", self.graph(SYMBOLIC), "--local", "--json").stdout)
         for key in ("key", "cache", "kernels", "timings", "miss", "key_parts", "passes", "repetitions", "graph",
-                    "groups", "launches", "sources"):
+                    "typical", "groups", "boundaries", "launches", "sources"):
             self.assertIn(key, said)
         self.assertEqual(said["repetitions"], 1)
         self.assertIn("__global__", said["sources"][0]["source"])
         self.assertGreater(said["sources"][0]["registers"], 0)
         self.assertEqual(said["launches"][0]["kernel"], said["sources"][0]["key"])
 
+    def test_groups_and_boundaries_have_the_bytes_that_shapes_give(self):
+        path = self.graph("graph g(%x: f32[64,256], %w: f32[64,256]) {\n  %s = softmax(%x) {dim=1}\n"
+                          "  %t = sum(%s) {dims=[0]}\n  %c = slice(%w) {starts=[0,0], limits=[1,256]}\n"
+                          "  %y = add(%t, %c)\n  return %y\n}\n")
+        said = json.loads(kiln("explain", path, "--local", "--json").stdout)
+        rows, columns = said["groups"]
+        matrix, row = 64 * 256 * 4, 256 * 4
+        self.assertEqual([rows[k] for k in ("bytes_read", "bytes_written", "bytes_fewest")], [matrix, matrix, matrix])
+        self.assertEqual([columns[k] for k in ("bytes_read", "bytes_written", "bytes_fewest")],
+                         [matrix + row, row, 2 * row])
+        (boundary,) = said["boundaries"]
+        self.assertEqual((boundary["value"], boundary["bytes"]), (rows["stores"][0], matrix))
+        self.assertIn(boundary["value"], columns["reads"])
+        self.assertIn("threads have other elements", boundary["reason"])
+
+    def test_a_launch_has_the_occupancy_of_its_registers_and_threads(self):
+        said = json.loads(kiln("explain", self.graph(SYMBOLIC), "--local", "--json", "--target", "sm_80").stdout)
+        launch = said["launches"][0]
+        warps = (launch["block"][0] * launch["block"][1] * launch["block"][2] + 31) // 32
+        per_warp = -(-launch["registers"] * 32 // 256) * 256
+        occupancy = launch["occupancy"]
+        self.assertEqual(occupancy["by_registers"], 16384 // per_warp * 4 // warps)
+        self.assertEqual(occupancy["by_threads"], 64 // warps)
+        self.assertEqual(occupancy["blocks_per_sm"], min(occupancy[k] for k in occupancy if k.startswith("by_")))
+        self.assertEqual(occupancy["threads_per_sm"], occupancy["blocks_per_sm"] * warps * 32)
+
     def test_people_see_passes_groups_kernels_and_key_parts(self):
         said = kiln("explain", self.graph(SYMBOLIC), "--local").stdout
-        for part in ("key parts:", "fingerprint: ", "passes (1 repetitions rewritten):", "groups:", "launches:",
-                     "optimized graph:", "registers", "__global__"):
+        for part in ("key parts:", "fingerprint: ", "passes (1 repetitions rewritten):", "groups (bytes at T", "boundaries:",
+                     "launches:", "blocks per SM", "optimized graph:", "registers", "__global__"):
             self.assertIn(part, said)
 
 

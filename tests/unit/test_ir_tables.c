@@ -75,6 +75,32 @@ static void rows_say_what_an_op_takes(void **state) {
   assert_int_equal(kiln_op_info(KILN_OP_add)->attr_count, 0);
 }
 
+/* By NVIDIA's occupancy calculator. */
+static void occupancy_is_the_least_of_what_each_resource_allows(void **state) {
+  (void)state;
+  static const struct {
+    const char *arch;
+    uint32_t threads, registers, shared_bytes, by_registers, by_threads, by_shared, blocks;
+  } rows[] = {
+      {"sm_80", 256, 32, 0, 8, 8, 164, 8},        {"sm_80", 256, 40, 0, 6, 8, 164, 6},
+      {"sm_80", 128, 255, 0, 2, 16, 164, 2},      {"sm_80", 32, 16, 0, 128, 64, 164, 32},
+      {"sm_90", 128, 64, 100 << 10, 8, 16, 2, 2}, {"sm_86", 1024, 32, 0, 2, 1, 100, 1},
+      {"sm_86", 32, 16, 0, 128, 48, 100, 16},     {"sm_89", 96, 72, 0, 9, 16, 100, 9},
+      {"sm_80", 1024, 65, 0, 0, 2, 164, 0},       {"sm_80", 256, 0, 0, 32, 8, 164, 8},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    kiln_target_t target;
+    assert_null(kiln_target_parse(rows[i].arch, &target));
+    kiln_occupancy_t got =
+        kiln_target_occupancy(&target, rows[i].threads, rows[i].registers, rows[i].shared_bytes);
+    assert_int_equal(got.by_registers, rows[i].by_registers);
+    assert_int_equal(got.by_threads, rows[i].by_threads);
+    assert_int_equal(got.by_shared, rows[i].by_shared);
+    assert_int_equal(got.blocks, rows[i].blocks);
+    assert_int_equal(got.threads, rows[i].blocks * rows[i].threads);
+  }
+}
+
 static void a_target_named_alone_has_the_device_of_its_row(void **state) {
   (void)state;
   kiln_target_t target;
@@ -102,6 +128,7 @@ int main(void) {
       cmocka_unit_test(every_op_and_attribute_is_found_by_its_name),
       cmocka_unit_test(rows_say_what_an_op_takes),
       cmocka_unit_test(a_target_named_alone_has_the_device_of_its_row),
+      cmocka_unit_test(occupancy_is_the_least_of_what_each_resource_allows),
       cmocka_unit_test(unknown_targets_are_answered_with_the_known_ones),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
