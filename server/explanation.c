@@ -67,7 +67,8 @@ static void put_extent(const explanation_t *e, const kiln_extent_t *extent, kiln
   kiln_buffer_deinit(&text);
 }
 
-/* Blocks of a launch that an SM holds at once, and what allows how many. -1: not known, since the image is PTX. */
+/* Blocks of a launch that an SM holds at once, and what allows how many. -1: not known, since the image is
+ * PTX. */
 static void put_occupancy(const kiln_occupancy_t *occupancy, bool known, kiln_buffer_t *out) {
   kiln_mpack_member_map(out, "occupancy", 6);
   kiln_mpack_member_int(out, "blocks_per_sm", occupancy->blocks);

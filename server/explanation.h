@@ -1,7 +1,7 @@
 /* server/explanation.h: what explain tells of a compiled graph, in one form for the daemon and for --local.
  *
- *   recipe (passes, groups, boundaries, launches) + artifacts (registers, shared memory) + target -> pairs of a
- *   map (docs/wire.md, "explain"): bytes, occupancy and sources beside each other
+ *   recipe (passes, groups, boundaries, launches) + artifacts (registers, shared memory) + target -> pairs of
+ * a map (docs/wire.md, "explain"): bytes, occupancy and sources beside each other
  *
  * Nothing is compiled here: what a plan in a cache holds is enough.
  */

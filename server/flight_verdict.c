@@ -1,7 +1,9 @@
-/* server/flight_verdict.c: judges the kernels of a plan flight once all of them are there; see server/verdict.h.
+/* server/flight_verdict.c: judges the kernels of a plan flight once all of them are there; see
+ * server/verdict.h.
  *
- * Verdicts that the plan was made with come first, so that the whole list makes the next plan. A plan that was
- * found on disk is judged too: kernels may have been compiled for another kind of image since, which tells spills.
+ * Verdicts that the plan was made with come first, so that the whole list makes the next plan. A plan that
+ * was found on disk is judged too: kernels may have been compiled for another kind of image since, which
+ * tells spills.
  */
 #include "server/flight_parts.h"
 #include "server/server.h"

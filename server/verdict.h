@@ -3,9 +3,9 @@
  *   plan -> kernels compiled -> a kernel spills registers, or took too long -> plan once more with its group
  *   divided -> ... at most VERDICT_MAX_ROUNDS times
  *
- * A plan's verdicts are a list; planning the same graph and applying the list gives the same plan again, in any
- * worker. The list is kept with the plan, so that a plan from the cache is judged no more. A flight of the
- * daemon judges (flight_plan.c), a worker applies (worker.c); `--local` commands do both.
+ * A plan's verdicts are a list; planning the same graph and applying the list gives the same plan again, in
+ * any worker. The list is kept with the plan, so that a plan from the cache is judged no more. A flight of
+ * the daemon judges (flight_plan.c), a worker applies (worker.c); `--local` commands do both.
  */
 #ifndef KILN_SERVER_VERDICT_H
 #define KILN_SERVER_VERDICT_H
@@ -27,12 +27,14 @@ typedef struct {
   size_t count, capacity;
 } verdicts_t;
 
-/* Why a compiled kernel is unfit; NULL when it is fit. compile_ns is 0 for a kernel that was found in a cache. */
+/* Why a compiled kernel is unfit; NULL when it is fit. compile_ns is 0 for a kernel that was found in a
+ * cache. */
 const char *verdict_of(kiln_arena_t *arena, const kiln_kernel_artifact_t *artifact, uint64_t compile_ns,
                        uint64_t slow_ns);
 /* The round that comes next. */
 uint32_t verdicts_next_round(const verdicts_t *verdicts);
-void verdicts_add(kiln_arena_t *arena, verdicts_t *verdicts, uint32_t round, uint32_t launch, const char *why);
+void verdicts_add(kiln_arena_t *arena, verdicts_t *verdicts, uint32_t round, uint32_t launch,
+                  const char *why);
 /* Divides a pipeline that was just generated, round after round. INTERNAL when they are not of this graph. */
 kiln_status_t verdicts_apply(kiln_arena_t *arena, const verdicts_t *verdicts, const kiln_target_t *target,
                              const kiln_options_t *options, const kiln_symbol_class_t *symbol_class,
