@@ -56,13 +56,22 @@ static kiln_status_t too_old(const kiln_device_t *device, const kiln_kernel_arti
       device->cuda.library.path, driver / 1000, driver % 1000 / 10, (int)strcspn(version, "\n "), version);
 }
 
+static CUresult load_image(const kiln_device_t *device, const void *image, char *log, size_t log_bytes,
+                           CUmodule *out) {
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void *values[] = {log, (void *)(uintptr_t)log_bytes};
+  CUresult result = device->cuda.cuModuleLoadDataEx(out, image, 2, options, values);
+  log[log_bytes - 1] = 0;
+  return result;
+}
+
+/* A driver that takes cubins, but not of this architecture, compiles the PTX that lies beside them. */
 static kiln_status_t load(kiln_device_t *device, const kiln_kernel_artifact_t *artifact, CUmodule *out) {
   char log[4096] = "";
-  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-  void *values[] = {log, (void *)(uintptr_t)sizeof log};
   if (artifact->kind != device->info.image_kind) return image_error("", CUDA_ERROR_NO_BINARY_FOR_GPU, device);
-  CUresult result = device->cuda.cuModuleLoadDataEx(out, artifact->image, 2, options, values);
-  log[sizeof log - 1] = 0;
+  CUresult result = load_image(device, artifact->image, log, sizeof log, out);
+  if (result == CUDA_ERROR_NO_BINARY_FOR_GPU && artifact->kind == KILN_IMAGE_CUBIN)
+    result = load_image(device, artifact->ptx, log, sizeof log, out);
   switch (result) {
   case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
     return too_old(device, artifact);

@@ -3,12 +3,15 @@
 
 Stages: release (gcc: unit tests, python tests), static (layers, globals, format, README), asan
 (clang, address and undefined sanitizers: the same tests), tsan (tests labelled so), fuzz (each
-fuzzer from its committed corpus). A stage whose build fails counts one failure and is left out.
+fuzzer from its committed corpus), gpu (release's device tests against CUDA; each program is one
+skip where libcuda.so.1 or a GPU is missing). A stage whose build fails counts one failure and is
+left out.
 
 A test is an executable that prints TAP: cmocka programs from tests/unit/test_*.c, and
 tests/py/test_*.py under scripts/unittest_tap.py. A line "Labels: ..." in the opening comment of
 the source says more: `tsan` runs it under the thread sanitizer too, `release-only` keeps a heavy
-test out of asan, `alone` lets nothing run beside it. Fuzzers and static checks count one each.
+test out of asan, `alone` lets nothing run beside it, `device` means that it runs kernels on the
+device that KILN_TEST_DEVICE names (tests/support/test_device.h). Fuzzers and static checks count one each.
 
 Usage: check.py [--stages release,static] [--fuzz-seconds 30] [--jobs N] [PART-OF-A-NAME...]
 """
@@ -27,8 +30,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = "/usr/bin/python3"  # the distribution's, which has its numpy and msgpack
 BUILD_DIRS = {"release": ROOT / "build", "asan": ROOT / "build/asan",
-              "tsan": ROOT / "build/tsan", "fuzz": ROOT / "build/fuzz"}
-STAGES = ("release", "static", "asan", "tsan", "fuzz")
+              "tsan": ROOT / "build/tsan", "fuzz": ROOT / "build/fuzz", "gpu": ROOT / "build"}
+PRESETS = {"gpu": "release"}  # of stages that are no preset themselves
+STAGES = ("release", "static", "asan", "tsan", "fuzz", "gpu")
 SKIP_EXIT_CODE = 77
 RUNNING_GROUPS = set()  # of the jobs that run now
 ENVIRONMENT = {
@@ -117,10 +121,10 @@ def on_interrupt(number, _frame):
 def judge(job, exit_code, stdout):
     how_ended = (f"still running after {job.timeout_s} s" if exit_code is None
                  else f"exit code {exit_code}")
-    if job.speaks_tap:
-        return judge_tap(job, exit_code, how_ended, stdout)
     if exit_code == SKIP_EXIT_CODE:
         return [Result(job.name, "skipped", last_line(stdout))]
+    if job.speaks_tap:
+        return judge_tap(job, exit_code, how_ended, stdout)
     return [Result(job.name, "passed" if exit_code == 0 else "failed", how_ended)]
 
 
@@ -160,7 +164,8 @@ def last_line(text):
 
 def build(stage, jobs):
     """Configures and builds a stage's preset; returns its one result and the output."""
-    command = f"cmake --preset {stage} && cmake --build --preset {stage} -j {jobs}"
+    preset = PRESETS.get(stage, stage)
+    command = f"cmake --preset {preset} && cmake --build --preset {preset} -j {jobs}"
     if stage == "release":
         command += " && cmake --build --preset release --target link_checks"
     return run(Job(f"{stage}: builds", ["sh", "-c", command], timeout_s=1800))
@@ -170,6 +175,8 @@ def test_jobs(stage):
     """The unit and python tests of a stage."""
     build_dir = BUILD_DIRS[stage]
     environment = {"KILN_BUILD_DIR": str(build_dir), "KILN_SOURCE_DIR": str(ROOT)}
+    if stage == "gpu":
+        environment["KILN_TEST_DEVICE"] = "cuda"
     for source in sorted((ROOT / "tests").glob("*/test_*")):
         labels = labels_of(source) if source.suffix in (".c", ".py") else set()
         if source.suffix == ".c":
@@ -179,6 +186,7 @@ def test_jobs(stage):
         else:
             continue
         if (stage == "tsan" and "tsan" not in labels) or \
+           (stage == "gpu" and "device" not in labels) or \
            (stage == "asan" and "release-only" in labels):
             continue
         # Unit tests choose checkers themselves; these run whole programs (about a tenth slower with all).

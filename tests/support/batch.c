@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "ir/text.h"
-#include "runtime/device.h"
+#include "tests/support/test_device.h"
 
 typedef struct {
   kiln_pipeline_t pipeline;
@@ -40,6 +40,10 @@ kiln_batch_t *kiln_batch_create(kiln_arena_t *arena, const char *arch) {
   batch->arena = arena;
   kiln_buffer_init(&batch->source);
   require(kiln_target_parse(arch, &batch->target), "target");
+  if (test_on_cuda()) { /* it takes cubins of its own architecture */
+    batch->device = test_device_open();
+    batch->target = kiln_device_info(batch->device)->target;
+  }
   return batch;
 }
 
@@ -92,9 +96,9 @@ const char *kiln_batch_compile(kiln_batch_t *batch) {
   kiln_compiler_t *compiler;
   keep_source(batch);
   require(kiln_compiler_create(NULL, &compiler), "opening NVRTC");
-  kiln_status_t status =
-      kiln_compiler_compile(compiler, batch->arena, kiln_buffer_text(&batch->source), "kiln_elementwise_0",
-                            &batch->target, KILN_IMAGE_PTX, &batch->artifact);
+  kiln_status_t status = kiln_compiler_compile(
+      compiler, batch->arena, kiln_buffer_text(&batch->source), "kiln_elementwise_0", &batch->target,
+      test_on_cuda() ? KILN_IMAGE_CUBIN : KILN_IMAGE_PTX, &batch->artifact);
   kiln_compiler_destroy(compiler);
   require(status, "compiling");
   return batch->artifact.ptx;
@@ -180,6 +184,7 @@ static uint64_t sum_of(const char *json, const char *name) {
 
 kiln_emu_counters_t kiln_batch_counters(kiln_batch_t *batch, uint32_t number, const int64_t *symbols,
                                         const kiln_tensor_t *inputs) {
+  test_needs_emulated("counters");
   uint32_t count = batch->jobs[number].pipeline.optimized->output_count;
   kiln_tensor_t *outputs = KILN_NEW_ARRAY(batch->arena, kiln_tensor_t, count);
   open_device(batch);

@@ -13,6 +13,7 @@
 
 typedef struct kiln_batch kiln_batch_t;
 
+/* arch: what to compile for, unless the tests run on a GPU, which has its own. */
 kiln_batch_t *kiln_batch_create(kiln_arena_t *arena, const char *arch);
 void kiln_batch_destroy(kiln_batch_t *batch);
 /* Generates the graph's kernels; run chooses its passes (NULL: the default ones). Returns its number. */

@@ -200,7 +200,7 @@ static operand_types_t parse_types(const char *types) {
 
 CUfunction conform_kernel(const char *ptx) {
   CUmodule module = NULL;
-  CUresult result = cuModuleLoadData(&module, ptx);
+  CUresult result = emu_load(&module, ptx);
   if (result) fail_msg("%s\n%s", emu_report(), ptx);
   return emu_function(module, "k");
 }
@@ -233,7 +233,7 @@ static CUmodule build(const char *statements, const operand_types_t *t) {
            "%s\nld.param.u64 at, [at_d];\nmad.wide.u32 at, i, %u, at;\nst.global.%c%u [at], d;\nret;\n}\n",
            statements, t->bytes[0], t->bytes[0] == 1 ? 'u' : 'b', 8 * t->bytes[0]);
   CUmodule module = NULL;
-  if (cuModuleLoadData(&module, ptx)) print_error("'%s' does not load: %s", statements, emu_report());
+  if (emu_load(&module, ptx)) print_error("'%s' does not load: %s", statements, emu_report());
   return module;
 }
 
@@ -267,8 +267,8 @@ static bool run(const char *statements, const operand_types_t *t) {
     memcpy(&operands[0][n], packed + (size_t)n * t->bytes[0], t->bytes[0]);
   }
   free(packed);
-  for (uint32_t n = 0; n < t->count; n++) EMU_OK(cuMemFree_v2(at[n]));
-  EMU_OK(cuModuleUnload(module));
+  for (uint32_t n = 0; n < t->count; n++) emu_free(at[n]);
+  emu_unload(module);
   return true;
 }
 

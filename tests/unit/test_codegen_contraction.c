@@ -3,7 +3,7 @@
  * Every dtype, op, operand layout and awkward size: the graphs of a test are compiled together and run with
  * all checkers on. What the kernels cost is counted: tensor-core instructions against the padded tile grid,
  * shared memory without a bank conflict, bytes against what the tiling needs.
- */
+ * Labels: device */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

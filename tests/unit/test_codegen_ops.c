@@ -4,7 +4,7 @@
  *
  * The rows of ops.def are the list of tests. Inputs hold each dtype's awkward values (ends, both zeros, NaN,
  * infinities, denormals) against each other, then random ones.
- * Labels: release-only (the sanitized emulator takes minutes; test_codegen_random runs the same code)
+ * Labels: device, release-only (the sanitized emulator takes minutes; test_codegen_random runs the same code)
  */
 #include <math.h>
 #include <setjmp.h>

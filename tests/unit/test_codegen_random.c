@@ -1,7 +1,7 @@
 /* tests/unit/test_codegen_random.c: random graphs on the emulated device: the reference's values, and the
  * same bits whether nodes are fused or launched one by one. A failure prints its seed; KILN_SEED=<number>
  * runs that seed alone, KILN_ROUNDS more of them.
- */
+ * Labels: device */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,7 +4,8 @@
  * Rows of one element to more than a block holds, of every dtype, whole and odd, with NaN, infinities and
  * zeros of both signs among the inputs; chains of operations and reductions in one kernel; symbols. The
  * graphs of a test are compiled together and run with all checkers on.
- * Labels: release-only (the sanitized emulator takes minutes; test_codegen_reduce_cost runs the same code)
+ * Labels: device, release-only (the sanitized emulator takes minutes; test_codegen_reduce_cost runs the same
+ * code)
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  *
  * Each graph is compiled once per symbol class and run for sizes from 0 on. Widths of accesses and of index
  * arithmetic are read off the PTX and the source.
- */
+ * Labels: device */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

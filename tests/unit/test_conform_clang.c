@@ -3,7 +3,7 @@
  * Kernels with clang's own builtins, no CUDA header or library, compiled when the test runs; the same work in
  * C on the host says what must come out. Skipped, with a reason, where there is no clang or it has no such
  * target.
- */
+ * Labels: device */
 #include "tests/support/conform.h"
 
 // clang-format off
@@ -82,7 +82,7 @@ static CUmodule compile(void) {
   rmdir(folder);
   if (status != 0) return NULL;
   CUmodule module = NULL;
-  if (cuModuleLoadData(&module, ptx)) fail_msg("clang's PTX does not load: %s", emu_report());
+  if (emu_load(&module, ptx)) fail_msg("clang's PTX does not load: %s", emu_report());
   return module;
 }
 

@@ -4,7 +4,7 @@
  * The headers are the CUDA toolkit's; where it is absent those tests are skipped with a reason. Every half
  * goes through every unary function. The last bits of approximate functions are open; bounds are those of the
  * headers' documentation, one unit in the last place where they state round to nearest.
- */
+ * Labels: device */
 #include "tests/support/conform.h"
 #include "tests/support/nvrtc_compile.h"
 
@@ -146,8 +146,8 @@ static void check_header(bool brain, const char *architecture, const char *inclu
       if (!right(&functions[f], in[n], out[f * HALVES + n], brain))
         fail_msg("%s, %s for %s: of %04x it is %04x", brain ? "bf16" : "f16", functions[f].expression,
                  architecture, in[n], out[f * HALVES + n]);
-  EMU_OK(cuMemFree_v2(a));
-  EMU_OK(cuMemFree_v2(d));
+  emu_free(a);
+  emu_free(d);
   free(source);
   free(ptx);
 }

@@ -4,7 +4,7 @@
  * Expectations are the host's IEEE arithmetic in the same mode, volatile so that its compiler neither folds
  * nor moves it. Left open by the ISA and not judged: payloads of f64 NaNs, and whether .ftz looks at a result
  * before or after it is rounded up to the least normal number.
- * Labels: release-only (clang turns unsigned integers to floats by a subtraction, which gives -0 when
+ * Labels: device, release-only (clang turns unsigned integers to floats by a subtraction, which gives -0 when
  * rounding down: the host's own answers are wrong there)
  */
 #include "tests/support/conform.h"

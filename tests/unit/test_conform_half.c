@@ -5,7 +5,7 @@
  * no harm; fma is taken rounded to odd (Boldo and Melquiond, 2008). Results are rounded once by base/half, or
  * in directed modes by its neighbour. Left open by the ISA and not judged: the sign and payload of a NaN
  * after neg and abs.
- * Labels: release-only (clang turns unsigned integers to floats by a subtraction, which gives -0 when
+ * Labels: device, release-only (clang turns unsigned integers to floats by a subtraction, which gives -0 when
  * rounding down: the host's own answers are wrong there)
  */
 #include "tests/support/conform.h"

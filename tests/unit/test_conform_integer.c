@@ -3,7 +3,7 @@
  * Every expectation is a formula in wider integers or a loop over bits that follows the PTX ISA's pseudo
  * code. Left open by the ISA and not judged: division by zero (tests/unit/test_emu_arithmetic.c states what
  * the emulator does) and prmt selectors past 16 bits.
- */
+ * Labels: device */
 #include "tests/support/conform.h"
 
 #include <stdbool.h>

@@ -4,7 +4,7 @@
  * Warps of random members with random operands run one kernel of PTX; expectations follow the PTX ISA's
  * pseudo code over all lanes of a warp on the host. Left open by the ISA and not judged: what a shuffle reads
  * from a lane that takes no part, the order of atomics, which lane is elected.
- */
+ * Labels: device */
 #include "tests/support/conform.h"
 
 // clang-format off

@@ -1,9 +1,10 @@
 /* tests/unit/test_runtime_execute.c: from CUDA C++ by NVRTC through a loaded plan to values, on the emulated
  * device, with all of its checkers on. Nothing here is kiln's own code generation: kernels and plans are
- * written by hand. */
+ * written by hand.
+ * Labels: device */
 #include "base/clock.h"
-#include "runtime/device.h"
 #include "tests/support/scale_plan.h"
+#include "tests/support/test_device.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,13 +23,11 @@ typedef struct {
 
 static int set_up(void **state) {
   fixture_t *fixture = calloc(1, sizeof *fixture);
-  const kiln_device_spec_t spec = {.kind = KILN_DEVICE_EMULATED};
   if (!fixture) return -1;
   *state = fixture;
   kiln_arena_init(&fixture->arena, 0);
+  fixture->device = test_device_open();
   kiln_status_t status = kiln_compiler_create(NULL, &fixture->compiler);
-  if (!status) status = kiln_device_create(&spec, &fixture->device);
-  if (!status) status = kiln_device_check(fixture->device, "all");
   if (status) print_message("%s\n", kiln_status_message(status));
   kiln_status_free(status);
   return status ? -1 : 0;
@@ -86,10 +85,10 @@ static void results_do_not_depend_on_where_buffers_lie(void **state) {
   fixture_t *fixture = *state;
   kiln_executable_t *executable = load_scale(fixture);
   expect_scaled(fixture, executable, 777);
-  assert_null(kiln_device_check(fixture->device, "none"));
+  test_device_check(fixture->device, "none");
   expect_scaled(fixture, executable, 777);
   expect_scaled(fixture, executable, 778);
-  assert_null(kiln_device_check(fixture->device, "all"));
+  test_device_check(fixture->device, "all");
   expect_scaled(fixture, executable, 777);
   kiln_device_unload(fixture->device, executable);
 }
@@ -179,7 +178,7 @@ static void blocks_meet_in_workspace_and_counters_also_the_next_time(void **stat
   kiln_executable_t *few = load_meet(fixture, 7, 0), *many = load_meet(fixture, 1000, 0);
   for (size_t i = 0; i < sizeof checkers / sizeof *checkers; i++) {
     int y = 0;
-    assert_null(kiln_device_check(fixture->device, checkers[i]));
+    test_device_check(fixture->device, checkers[i]);
     assert_null(run_meet(fixture, few, &y));
     assert_int_equal(y, 7 * 8 / 2);
     assert_null(run_meet(fixture, many, &y));
@@ -190,6 +189,7 @@ static void blocks_meet_in_workspace_and_counters_also_the_next_time(void **stat
 }
 
 static void with_checkers_a_counter_that_is_left_above_0_is_told(void **state) {
+  test_needs_emulated("checkers");
   fixture_t *fixture = *state;
   kiln_executable_t *executable = load_meet(fixture, 7, 5);
   int y = 0;
@@ -203,6 +203,7 @@ static void with_checkers_a_counter_that_is_left_above_0_is_told(void **state) {
 /* --- faults ------------------------------------------------------------------------------------ */
 
 static void a_kernel_that_writes_past_its_output_is_told_with_a_report(void **state) {
+  test_needs_emulated("checkers");
   fixture_t *fixture = *state;
   kiln_scale_plan_t s;
   kiln_executable_t *executable;
@@ -251,6 +252,7 @@ static void ptx_that_is_cut_short_is_an_image_error_with_a_log(void **state) {
 /* --- counters and speed ------------------------------------------------------------------------ */
 
 static void counters_name_each_launch_once(void **state) {
+  test_needs_emulated("counters");
   fixture_t *fixture = *state;
   kiln_executable_t *executable = load_scale(fixture);
   kiln_buffer_t json;
