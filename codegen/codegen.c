@@ -4,22 +4,19 @@
 
 #include "codegen/contraction.h"
 #include "codegen/elementwise.h"
+#include "codegen/grouped.h"
 #include "codegen/rows.h"
 
 #include <string.h>
 
-typedef kiln_status_t (*generate_t)(kiln_arena_t *arena, const kiln_graph_t *graph,
-                                    const kiln_grouping_t *grouping, const kiln_group_t *group,
-                                    const kiln_codegen_context_t *context, kiln_kernel_source_t *out_kernel);
-
 /* 400 nodes compile in about 0.4 s; 480 pointers leave room for dimensions in 4 KiB of parameters. */
 static const kiln_family_t families[] = {
     {"elementwise", kiln_elementwise_accepts, 400, 480, NULL},
-    {"rows", kiln_rows_accepts, 400, 480, NULL},
+    {"rows", kiln_rows_accepts, 400, 480, kiln_rows_classify},
     {"contraction", kiln_contraction_accepts, 400, 480, NULL},
 };
 
-static const generate_t generators[] = {
+static const kiln_generate_t generators[] = {
     kiln_elementwise_generate,
     kiln_rows_generate,
     kiln_contraction_generate,
@@ -35,6 +32,8 @@ kiln_status_t kiln_codegen_group(kiln_arena_t *arena, const kiln_graph_t *graph,
   const kiln_group_t *wanted = &grouping->groups[group];
   for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
     if (strcmp(families[i].name, wanted->kind)) continue;
+    if (wanted->member_count > 1)
+      return kiln_grouped_generate(arena, graph, grouping, wanted, context, generators[i], out_kernel);
     return generators[i](arena, graph, grouping, wanted, context, out_kernel);
   }
   return kiln_error(KILN_INTERNAL, "no kernel family '%s'", wanted->kind);

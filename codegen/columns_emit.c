@@ -52,8 +52,8 @@ static void emit_place(writer_t *w) {
   const char *type = wide ? "unsigned long long" : "unsigned";
   kiln_emit_line(emitter, "// %u threads share %u result%s, and %u vectors of them a block.", w->depth,
                  region->lanes, region->lanes > 1 ? "s" : "", w->width);
-  kiln_emit_line(emitter, "const %s place = blockIdx.x * %u%s + threadIdx.x %% %u;", type, w->width,
-                 wide ? "ull" : "u", w->width);
+  kiln_emit_line(emitter, "const %s place = %s * %u%s + threadIdx.x %% %u;", type, kiln_emit_block(emitter),
+                 w->width, wide ? "ull" : "u", w->width);
   kiln_emit_line(emitter, "const bool inside = place < %s;", count);
   kiln_emit_line(emitter, "const %s thread = inside ? place : 0;", type);
   kiln_emit_line(emitter, "const int member = threadIdx.x / %u;", w->width);

@@ -9,6 +9,7 @@
  */
 #include "codegen/elementwise.h"
 #include "codegen/emit.h"
+#include "codegen/grouped.h"
 #include "codegen/lower.h"
 #include "codegen/lower_reduce.h"
 #include "codegen/schedule.h"
@@ -251,6 +252,7 @@ kiln_status_t kiln_elementwise_generate(kiln_arena_t *arena, const kiln_graph_t 
                                         const kiln_codegen_context_t *context,
                                         kiln_kernel_source_t *out_kernel) {
   kiln_kernel_t *kernel = kiln_kernel_create(arena, graph);
+  if (context->grouped) kernel->eps_symbols = context->grouped->eps_symbols;
   builder_t builder = {.kernel = kernel,
                        .lowering = kiln_lowering_create(kernel, grouping, group),
                        .group = group,

@@ -6,6 +6,7 @@
  */
 #include "codegen/emit.h"
 #include "codegen/constant.h"
+#include "codegen/grouped.h"
 #include "codegen/tiles.h"
 
 #include <string.h>
@@ -210,20 +211,21 @@ static void emit_regions(kiln_emitter_t *emitter) {
   emit_shared(emitter);
   if (kernel->region_count == 1) {
     tell_region(emitter, &kernel->regions[0], 0);
-    emit_bounded_region(emitter, &kernel->regions[0], "blockIdx.x");
+    emit_bounded_region(emitter, &kernel->regions[0], kiln_emit_block(emitter));
     return;
   }
-  kiln_emit_line(emitter, "unsigned block = blockIdx.x;");
+  const char *left = emitter->context->grouped ? "left_blocks" : "block";
+  kiln_emit_line(emitter, "unsigned %s = %s;", left, kiln_emit_block(emitter));
   for (size_t i = 0; i < kernel->region_count; i++) {
     const char *blocks = block_count(emitter, &kernel->regions[i]);
     tell_region(emitter, &kernel->regions[i], i);
-    kiln_emit_line(emitter, "if (block < %s) {", blocks);
+    kiln_emit_line(emitter, "if (%s < %s) {", left, blocks);
     emitter->indent++;
-    emit_bounded_region(emitter, &kernel->regions[i], "block");
+    emit_bounded_region(emitter, &kernel->regions[i], left);
     kiln_emit_line(emitter, "return;");
     emitter->indent--;
     kiln_emit_line(emitter, "}");
-    kiln_emit_line(emitter, "block -= %s;", blocks);
+    kiln_emit_line(emitter, "%s -= %s;", left, blocks);
   }
 }
 
@@ -259,7 +261,15 @@ static kiln_extent_t grid_extent(kiln_kernel_t *kernel) {
   return (kiln_extent_t){sum, most};
 }
 
-static kiln_slot_t buffer_slot(const kiln_kernel_buffer_t *buffer) {
+const char *kiln_emit_block(const kiln_emitter_t *emitter) {
+  return emitter->context->grouped ? "block" : "blockIdx.x";
+}
+
+bool kiln_emit_is_param(const kiln_emitter_t *emitter, const kiln_kernel_buffer_t *buffer) {
+  return buffer->kind != KILN_KERNEL_SHARED && !is_table_in_source(emitter, buffer);
+}
+
+kiln_slot_t kiln_emit_buffer_slot(const kiln_kernel_buffer_t *buffer) {
   if (buffer->kind == KILN_KERNEL_TABLE)
     return (kiln_slot_t){.kind = KILN_SLOT_CONSTANT, .buffer.index = buffer->node};
   return (kiln_slot_t){.kind = KILN_SLOT_BUFFER, .buffer = buffer->ref};
@@ -282,12 +292,11 @@ static const kiln_slot_t *emit_params(kiln_emitter_t *emitter, const kiln_scratc
   uint32_t count = 0;
   for (size_t i = 0; i < 2 * kernel->buffer_count; i++) {
     const kiln_kernel_buffer_t *buffer = &kernel->buffers[i % kernel->buffer_count];
-    if (buffer->kind == KILN_KERNEL_SHARED) continue;
-    if (is_table_in_source(emitter, buffer) || buffer->written != (i >= kernel->buffer_count)) continue;
+    if (!kiln_emit_is_param(emitter, buffer) || buffer->written != (i >= kernel->buffer_count)) continue;
     kiln_buffer_printf(out, "%s%s%s *__restrict__ %s", count ? ",\n    " : "\n    ",
                        buffer->written ? "" : "const ", kiln_emit_storage_type(buffer->dtype),
                        emitter->buffer_names[i % kernel->buffer_count]);
-    slots[count++] = buffer_slot(buffer);
+    slots[count++] = kiln_emit_buffer_slot(buffer);
   }
   emit_scratch_param(out, scratch->workspace_bytes, "unsigned char *__restrict__ workspace",
                      KILN_SLOT_WORKSPACE, slots, &count);
@@ -347,9 +356,18 @@ static void emit_table_pointers(kiln_emitter_t *emitter, kiln_buffer_t *out) {
   }
 }
 
+/* The columns of the table, as dimensions of the small graph: grouped.c makes the rows. */
+static void emit_grouped_type(kiln_emitter_t *emitter, kiln_buffer_t *out, kiln_kernel_source_t *kernel) {
+  kiln_table_t *table = KILN_NEW(emitter->kernel->arena, kiln_table_t);
+  table->cells = kiln_emit_member_type(emitter, out, &table->column_count);
+  kernel->table = table;
+}
+
 static void emit_source(kiln_emitter_t *emitter, const kiln_grouping_t *grouping, kiln_buffer_t *out,
                         kiln_kernel_source_t *kernel) {
-  kiln_buffer_puts(out, "// Computes\n");
+  bool is_grouped = emitter->context->grouped != NULL;
+  kiln_buffer_puts(out,
+                   is_grouped ? "// Computes, for many members with sizes of their own,\n" : "// Computes\n");
   tell_group(emitter, grouping, out);
   tell_params(emitter, out);
   kiln_buffer_puts(out, "\n");
@@ -357,13 +375,16 @@ static void emit_source(kiln_emitter_t *emitter, const kiln_grouping_t *grouping
   for (size_t i = 0; i < emitter->kernel->buffer_count; i++) {
     if (is_table_in_source(emitter, &emitter->kernel->buffers[i])) emit_table(emitter, out, i);
   }
+  if (is_grouped) emit_grouped_type(emitter, out, kernel);
   kiln_buffer_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u) %s(", kernel->block[0],
                      kernel->entry);
-  kernel->slots = emit_params(emitter, &kernel->scratch, out, &kernel->slot_count);
+  kernel->slots = is_grouped ? kiln_emit_member_params(emitter, out, &kernel->slot_count)
+                             : emit_params(emitter, &kernel->scratch, out, &kernel->slot_count);
   kiln_buffer_puts(out, ") {\n");
   emit_table_pointers(emitter, out);
+  if (is_grouped) kiln_emit_member_of_block(emitter, out);
   kiln_buffer_append(out, emitter->body.data, emitter->body.size);
-  kiln_buffer_puts(out, "}\n");
+  kiln_buffer_puts(out, emitter->takes_turns ? "  }\n}\n" : "}\n");
 }
 
 void kiln_emit_begin(kiln_emitter_t *emitter) {

@@ -26,6 +26,7 @@ typedef struct {
   const kiln_codegen_context_t *context;
   kiln_buffer_t body;
   unsigned indent;
+  bool takes_turns; /* a block of a grouped kernel works for one member after the other */
   kiln_param_t *params;
   size_t param_count, param_capacity;
   const char **buffer_names; /* per buffer of the kernel */
@@ -51,6 +52,11 @@ kiln_status_t kiln_emit_kernel(kiln_emitter_t *emitter, const kiln_grouping_t *g
 void kiln_emit_begin(kiln_emitter_t *emitter);
 kiln_status_t kiln_emit_finish(kiln_emitter_t *emitter, const kiln_grouping_t *grouping,
                                kiln_kernel_source_t *kernel);
+/* The block's number in the launch, or among those of its member. */
+const char *kiln_emit_block(const kiln_emitter_t *emitter);
+/* Is the buffer a parameter? And its slot. */
+bool kiln_emit_is_param(const kiln_emitter_t *emitter, const kiln_kernel_buffer_t *buffer);
+kiln_slot_t kiln_emit_buffer_slot(const kiln_kernel_buffer_t *buffer);
 /* A region whose axes have names already (kiln_emit_name_axis, after kiln_emit_start_region): the caller has
  * put the thread where it belongs. */
 void kiln_emit_start_region(kiln_emitter_t *emitter);
@@ -90,6 +96,17 @@ bool kiln_emit_op_moves_bits(const kiln_expr_t *expr);
 const char *kiln_emit_op(kiln_emitter_t *emitter, const kiln_expr_t *expr);
 /* A number of the arithmetic type, rounded to storage form. */
 const char *kiln_emit_rounded(kiln_emitter_t *emitter, const char *number, kiln_dtype_t dtype);
+
+/* -- emit_members.c
+ * ----------------------------------------------------------------------------------------------------- */
+
+/* Grouped kernels: the type of a member, whose columns have slots that are dimensions of the small graph; the
+ * parameters; and the statements that find the member of a block. */
+const kiln_slot_t *kiln_emit_member_type(const kiln_emitter_t *emitter, kiln_buffer_t *out,
+                                         uint32_t *out_count);
+const kiln_slot_t *kiln_emit_member_params(const kiln_emitter_t *emitter, kiln_buffer_t *out,
+                                           uint32_t *out_count);
+void kiln_emit_member_of_block(const kiln_emitter_t *emitter, kiln_buffer_t *out);
 
 /* -- device_helpers.c
  * --------------------------------------------------------------------------------------------------- */

@@ -273,6 +273,16 @@ static kiln_expr_id_t softmax(builder_t *b, const kiln_expr_id_t *x, kiln_expr_i
   return op2(b, KILN_OP_div, b->dtype, op1(b, KILN_OP_exp, b->dtype, own), sum);
 }
 
+/* A member of a group has its own, whose bits are a symbol's value. */
+static kiln_expr_id_t eps_of(builder_t *b) {
+  const uint8_t *symbols = b->kernel->eps_symbols;
+  uint8_t symbol = symbols ? symbols[b->node - b->kernel->graph->nodes] : 0;
+  if (!symbol) return real(b, float_attr(b->node, KILN_ATTR_eps, 1e-5), b->dtype);
+  kiln_expr_id_t bits = kiln_scalar_position(
+      b->kernel, kiln_index_constant(b->kernel, kiln_dim_symbol(b->kernel->arena, symbol - 1u)));
+  return op1(b, KILN_OP_bitcast, KILN_DTYPE_f32, op1(b, KILN_OP_cast, KILN_DTYPE_i32, bits));
+}
+
 /* layernorm, rmsnorm and layernorm_sigmoid_mul: two passes, of which the first finds the mean. */
 static kiln_expr_id_t normalize(builder_t *b, kiln_dim_t count, const kiln_expr_id_t *x, kiln_expr_id_t own,
                                 const kiln_expr_id_t *affine) {
@@ -282,7 +292,7 @@ static kiln_expr_id_t normalize(builder_t *b, kiln_dim_t count, const kiln_expr_
     x = map_with(b, KILN_OP_sub, x, centre);
     value = op2(b, KILN_OP_sub, b->dtype, own, centre);
   }
-  kiln_expr_id_t eps = real(b, float_attr(b->node, KILN_ATTR_eps, 1e-5), b->dtype);
+  kiln_expr_id_t eps = eps_of(b);
   kiln_expr_id_t spread = op2(b, KILN_OP_add, b->dtype, mean_square(b, count, 0, x), eps);
   value = op2(b, KILN_OP_mul, b->dtype, value, op1(b, KILN_OP_rsqrt, b->dtype, spread));
   for (uint32_t i = 1; i < b->node->operand_count; i++) {

@@ -7,6 +7,7 @@
  */
 #include "codegen/rows.h"
 #include "codegen/elementwise.h"
+#include "codegen/grouped.h"
 #include "codegen/lower.h"
 #include "codegen/lower_reduce.h"
 #include "codegen/schedule.h"
@@ -277,22 +278,49 @@ static kiln_region_t across(const builder_t *b, kiln_region_t region, uint32_t p
   return scatters(b, &vectors, context->symbol_class) ? region : vectors;
 }
 
+/* Grouped rows: a body for each width that some member has, of which a block takes that of its member. */
+static void emit_widths(builder_t *b, kiln_emitter_t *emitter, const kiln_region_t *rows,
+                        kiln_kernel_source_t *kernel) {
+  const kiln_codegen_context_t *context = emitter->context;
+  const kiln_selector_t *selector = &context->grouped->selectors[0];
+  for (uint32_t i = 0; i < selector->count; i++) {
+    kiln_symbol_class_t symbols = kiln_grouped_class(context->symbol_class, selector->widths[i]);
+    kiln_codegen_context_t own = *context;
+    own.symbol_class = &symbols;
+    kiln_region_t region = kiln_schedule_vectorize(b->kernel, *rows, &own);
+    emitter->context = &own;
+    bool is_last = i + 1 == selector->count;
+    if (!is_last) kiln_emit_line(emitter, "if (%s == %u) {", selector->name, selector->widths[i]);
+    emitter->indent += !is_last;
+    kiln_rows_emit(emitter, &region, kernel);
+    if (!is_last) kiln_emit_line(emitter, "return;");
+    emitter->indent -= !is_last;
+    if (!is_last) kiln_emit_line(emitter, "}");
+    emitter->context = context;
+  }
+}
+
 kiln_status_t kiln_rows_generate(kiln_arena_t *arena, const kiln_graph_t *graph,
                                  const kiln_grouping_t *grouping, const kiln_group_t *group,
                                  const kiln_codegen_context_t *context, kiln_kernel_source_t *out_kernel) {
   const kiln_node_t *node = leader(graph, group);
   if (!node) return kiln_elementwise_generate(arena, graph, grouping, group, context, out_kernel);
   builder_t b = {.kernel = kiln_kernel_create(arena, graph), .group = group};
+  bool has_widths = context->grouped && context->grouped->selector_count;
+  if (context->grouped) b.kernel->eps_symbols = context->grouped->eps_symbols;
   KILN_TRY(build(&b, node, grouping));
   uint32_t row = b.region.axes[b.region.axis_count - 1], position;
-  kiln_region_t region = merged(&b);
-  bool is_across = stores_rows_only(&b, row) && lies_across(&b, &region, row, &position);
-  region = is_across ? across(&b, region, position, context)
-                     : kiln_schedule_vectorize(b.kernel, with_row(&b, region, row), context);
+  kiln_region_t region = merged(&b), rows = with_row(&b, region, row);
+  bool is_across = !has_widths && stores_rows_only(&b, row) && lies_across(&b, &region, row, &position);
+  if (!has_widths)
+    region =
+        is_across ? across(&b, region, position, context) : kiln_schedule_vectorize(b.kernel, rows, context);
   kiln_emitter_t emitter = {.kernel = b.kernel, .group = group, .context = context};
   *out_kernel = (kiln_kernel_source_t){.entry = is_across ? "kiln_columns" : "kiln_rows"};
   kiln_emit_begin(&emitter);
-  if (is_across)
+  if (has_widths)
+    emit_widths(&b, &emitter, &rows, out_kernel);
+  else if (is_across)
     kiln_columns_emit(&emitter, &region, row, out_kernel);
   else
     kiln_rows_emit(&emitter, &region, out_kernel);

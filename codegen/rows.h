@@ -33,8 +33,9 @@ typedef struct {
   uint32_t functions;  /* of the math library, per element and pass */
 } kiln_rows_cost_t;
 
+/* grouped: what is known of all members' rows; NULL: there is one kind of row. */
 kiln_rows_tile_t kiln_rows_tile(const kiln_kernel_t *kernel, const kiln_region_t *region,
-                                kiln_rows_cost_t cost);
+                                kiln_rows_cost_t cost, const struct kiln_grouped *grouped);
 /* The extent with symbols at their typical values. */
 int64_t kiln_rows_typical_length(const kiln_kernel_t *kernel, kiln_dim_t extent);
 /* The whole kernel but its entry. The region's last axis is the row. */

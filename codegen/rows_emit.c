@@ -71,12 +71,12 @@ static void emit_place(writer_t *w) {
   const char *count = kiln_emit_thread_count(emitter, &rows, &wide);
   const char *type = wide ? "unsigned long long" : "unsigned";
   if (per_block > 1) {
-    kiln_emit_line(emitter, "const %s thread = blockIdx.x * %u%s + threadIdx.x / %uu;", type, per_block,
-                   wide ? "ull" : "u", w->tile.threads);
+    kiln_emit_line(emitter, "const %s thread = %s * %u%s + threadIdx.x / %uu;", type,
+                   kiln_emit_block(emitter), per_block, wide ? "ull" : "u", w->tile.threads);
     kiln_emit_line(emitter, "if (thread >= %s) return;", count);
     kiln_emit_line(emitter, "const int member = threadIdx.x %% %u;", w->tile.threads);
   } else {
-    if (rows.axis_count) kiln_emit_line(emitter, "const %s thread = blockIdx.x;", type);
+    if (rows.axis_count) kiln_emit_line(emitter, "const %s thread = %s;", type, kiln_emit_block(emitter));
     kiln_emit_line(emitter, "const int member = threadIdx.x;");
   }
   kiln_emit_start_region(emitter);
@@ -311,7 +311,7 @@ static void emit_all_stores(writer_t *w) {
 void kiln_rows_emit(kiln_emitter_t *emitter, const kiln_region_t *region, kiln_kernel_source_t *kernel) {
   uint32_t row_axis = region->axes[region->axis_count - 1];
   writer_t w = {.base = kiln_reduce_writer(emitter, region, row_axis, false)};
-  w.tile = kiln_rows_tile(emitter->kernel, region, find_kept(&w.base));
+  w.tile = kiln_rows_tile(emitter->kernel, region, find_kept(&w.base), emitter->context->grouped);
   w.base.kept_slot = w.tile.groups > 1 ? "(k + g)" : "k";
   tell(&w);
   emit_place(&w);

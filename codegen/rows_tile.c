@@ -11,6 +11,8 @@
  */
 #include "codegen/rows.h"
 
+#include "codegen/grouped.h"
+
 enum {
   DEFAULT_TYPICAL = 1024,
   MOST_COLUMNS = 4096,
@@ -50,18 +52,20 @@ static uint32_t choose_rounds(const kiln_rows_tile_t *tile, uint32_t lanes, int6
 }
 
 kiln_rows_tile_t kiln_rows_tile(const kiln_kernel_t *kernel, const kiln_region_t *region,
-                                kiln_rows_cost_t cost) {
+                                kiln_rows_cost_t cost, const kiln_grouped_t *grouped) {
   kiln_dim_t extent = kernel->axes[region->axes[region->axis_count - 1]].extent;
   int64_t length = kiln_rows_typical_length(kernel, extent);
   kiln_rows_tile_t tile = {.columns = power_above(length)};
   if (tile.columns > 256) tile.columns /= 2;
   tile.threads =
       at_most(tile.columns / region->lanes, region->lanes > 1 ? MOST_THREADS : MOST_SCALAR_THREADS);
+  if (grouped && grouped->lanes) tile.threads = at_most(tile.columns / grouped->lanes, MOST_THREADS);
   tile.groups = tile.columns / (tile.threads * region->lanes);
   tile.rounds = choose_rounds(&tile, region->lanes, length, cost);
   tile.block_threads = tile.threads <= 32 ? KILN_BLOCK_THREADS : tile.threads;
   int64_t covered = (int64_t)tile.rounds * tile.columns;
   tile.is_whole = kiln_dim_is(extent, covered);
   tile.is_enough = kiln_dim_is_constant(extent) && extent.constant <= covered;
+  tile.is_enough |= grouped && grouped->most_columns && grouped->most_columns <= covered;
   return tile;
 }

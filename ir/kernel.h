@@ -106,7 +106,10 @@ typedef struct {
   size_t region_count, region_capacity;
   kiln_map_t *interned;
   kiln_buffer_t scratch; /* key bytes while interning */
-  bool overflowed;       /* some dimension left 64 bits: the kernel is not usable */
+  /* Per node: 1 + the symbol that holds the bits of its eps as an f32; 0: the attribute holds. NULL: all
+   * hold. */
+  const uint8_t *eps_symbols;
+  bool overflowed; /* some dimension left 64 bits: the kernel is not usable */
 } kiln_kernel_t;
 
 kiln_kernel_t *kiln_kernel_create(kiln_arena_t *arena, const kiln_graph_t *graph);

@@ -12,14 +12,21 @@
 #include "ir/target.h"
 #include "ir/verify.h"
 
-/* One kernel parameter. */
+/* One kernel parameter, or one cell of a table. */
 typedef enum {
   KILN_SLOT_BUFFER,    /* the device address of a buffer */
   KILN_SLOT_DIM32,     /* a dimension expression as a 32-bit integer */
   KILN_SLOT_DIM64,     /* a dimension expression as a 64-bit integer */
   KILN_SLOT_CONSTANT,  /* the address of constant data `buffer.index` of the plan */
   KILN_SLOT_WORKSPACE, /* the address of the workspace */
-  KILN_SLOT_COUNTERS   /* the address of the counters */
+  KILN_SLOT_COUNTERS,  /* the address of the counters */
+  KILN_SLOT_PLACE,     /* the device address of a buffer and `dim` bytes: cells only */
+  /* of the launch's table: all of it as a value; or the device addresses of its rows and of its prefixes, and
+   * (32 bits) the number of rows */
+  KILN_SLOT_TABLE,
+  KILN_SLOT_TABLE_ROWS,
+  KILN_SLOT_TABLE_FIRST,
+  KILN_SLOT_TABLE_COUNT
 } kiln_slot_kind_t;
 
 typedef struct {
@@ -41,6 +48,28 @@ typedef struct {
   kiln_dim_t counters;        /* 32 bits each: 0 before the launch, and 0 after it */
 } kiln_scratch_t;
 
+/* What the members of a grouped kernel do not have in common: a row for each, evaluated for each execution.
+ * A block finds its member by the prefixes: first[i] is the number of blocks of all members before i.
+ *
+ *   as a value:        { unsigned count, first[capacity + 1]; row rows[capacity]; }
+ *   in device memory:  row rows[count]; unsigned first[count + 1];
+ *
+ * A row is its cells in order, those of 8 bytes before those of 4, padded to 8. */
+typedef struct {
+  const kiln_slot_t *cells; /* row by row: PLACE, CONSTANT, DIM32 or DIM64; a column has one kind */
+  uint32_t column_count, row_count;
+  uint32_t capacity;           /* rows of the value; 0: the table lies in device memory */
+  const kiln_extent_t *blocks; /* three per row, whose product is the member's number of blocks */
+  uint32_t most_blocks;        /* of the grid, whose blocks then take several turns; 0: one for each */
+} kiln_table_t;
+
+/* Bytes of a cell, and of a row. */
+uint32_t kiln_cell_bytes(kiln_slot_kind_t kind);
+uint32_t kiln_table_row_bytes(const kiln_table_t *table);
+/* Where the rows of a value begin, and where it ends. */
+uint32_t kiln_table_rows_at(uint32_t capacity);
+uint32_t kiln_table_value_bytes(const kiln_table_t *table);
+
 /* A kernel before NVRTC: what codegen returns for a group. */
 typedef struct {
   const char *entry;     /* the extern "C" name in the source */
@@ -51,6 +80,7 @@ typedef struct {
   kiln_scratch_t scratch;
   const kiln_slot_t *slots;
   uint32_t slot_count;
+  const kiln_table_t *table; /* of a grouped kernel, whose grid follows from it; else NULL */
 } kiln_kernel_source_t;
 
 typedef struct {
@@ -62,6 +92,7 @@ typedef struct {
   kiln_scratch_t scratch;
   const kiln_slot_t *slots;
   uint32_t slot_count;
+  const kiln_table_t *table;
 } kiln_launch_t;
 
 /* A boundary tensor. Strides in elements; dense ones are spelled out as well. */

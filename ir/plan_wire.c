@@ -4,16 +4,15 @@
  * dimension is an integer, or the pairs (powers, coefficient) of its terms in a flat array. Decoding checks
  * every index and range; that the bytes are the ones that encoding gives is checked by encoding once more.
  */
-#include <string.h>
+#include "ir/plan_wire.h"
 
-#include "ir/mpack_path.h"
-#include "ir/plan.h"
+#include <string.h>
 
 static const char format_name[] = "kiln plan 2";
 
 /* --- encoding ------------------------------------------------------------------------------------------- */
 
-static void put_dim(kiln_buffer_t *out, kiln_dim_t dim) {
+void kiln_plan_put_dim(kiln_buffer_t *out, kiln_dim_t dim) {
   if (kiln_dim_is_constant(dim)) {
     kiln_mpack_int(out, dim.constant);
     return;
@@ -27,7 +26,7 @@ static void put_dim(kiln_buffer_t *out, kiln_dim_t dim) {
 
 static void put_dims(kiln_buffer_t *out, const kiln_dim_t *dims, uint32_t count) {
   kiln_mpack_array(out, count);
-  for (uint32_t i = 0; i < count; i++) put_dim(out, dims[i]);
+  for (uint32_t i = 0; i < count; i++) kiln_plan_put_dim(out, dims[i]);
 }
 
 /* [dtype, shape, strides, align] */
@@ -42,60 +41,6 @@ static void put_tensors(kiln_buffer_t *out, const char *key, const kiln_plan_ten
     put_dims(out, tensors[i].strides, tensors[i].type.rank);
     kiln_mpack_uint(out, tensors[i].align_bytes);
   }
-}
-
-/* How many items a slot's array has. */
-static uint32_t slot_items(kiln_slot_kind_t kind) {
-  if (kind == KILN_SLOT_WORKSPACE || kind == KILN_SLOT_COUNTERS) return 1;
-  return kind == KILN_SLOT_BUFFER ? 3 : 2;
-}
-
-/* [kind, buffer kind, buffer index], [kind, dim], [kind, constant] or [kind] */
-static void put_slot(kiln_buffer_t *out, const kiln_slot_t *slot) {
-  kiln_mpack_array(out, slot_items(slot->kind));
-  kiln_mpack_uint(out, slot->kind);
-  switch (slot->kind) {
-  case KILN_SLOT_BUFFER:
-    kiln_mpack_uint(out, slot->buffer.kind);
-    kiln_mpack_uint(out, slot->buffer.index);
-    break;
-  case KILN_SLOT_DIM32:
-  case KILN_SLOT_DIM64:
-    put_dim(out, slot->dim);
-    break;
-  case KILN_SLOT_CONSTANT:
-    kiln_mpack_uint(out, slot->buffer.index);
-    break;
-  case KILN_SLOT_WORKSPACE:
-  case KILN_SLOT_COUNTERS:
-    break;
-  }
-}
-
-static void put_launch(kiln_buffer_t *out, const kiln_launch_t *launch) {
-  kiln_mpack_map(out, 8);
-  kiln_mpack_str(out, "kernel");
-  kiln_mpack_bin(out, launch->kernel.bytes, sizeof launch->kernel.bytes);
-  kiln_mpack_str(out, "entry");
-  kiln_mpack_str(out, launch->entry);
-  kiln_mpack_str(out, "grid");
-  kiln_mpack_array(out, 6);
-  for (int i = 0; i < 3; i++) {
-    put_dim(out, launch->grid[i].dim);
-    kiln_mpack_uint(out, launch->grid[i].divisor);
-  }
-  kiln_mpack_str(out, "block");
-  kiln_mpack_array(out, 3);
-  for (int i = 0; i < 3; i++) kiln_mpack_uint(out, launch->block[i]);
-  kiln_mpack_str(out, "shared");
-  kiln_mpack_uint(out, launch->shared_bytes);
-  kiln_mpack_str(out, "workspace");
-  put_dim(out, launch->scratch.workspace_bytes);
-  kiln_mpack_str(out, "counters");
-  put_dim(out, launch->scratch.counters);
-  kiln_mpack_str(out, "slots");
-  kiln_mpack_array(out, launch->slot_count);
-  for (uint32_t i = 0; i < launch->slot_count; i++) put_slot(out, &launch->slots[i]);
 }
 
 static void put_temporaries(kiln_buffer_t *out, const kiln_plan_t *plan) {
@@ -113,8 +58,8 @@ static void put_conditions(kiln_buffer_t *out, const kiln_plan_t *plan) {
   kiln_mpack_array(out, plan->constraint_count);
   for (uint32_t i = 0; i < plan->constraint_count; i++) {
     kiln_mpack_array(out, 4);
-    put_dim(out, plan->constraints[i].left);
-    put_dim(out, plan->constraints[i].right);
+    kiln_plan_put_dim(out, plan->constraints[i].left);
+    kiln_plan_put_dim(out, plan->constraints[i].right);
     kiln_mpack_bool(out, plan->constraints[i].equal);
     kiln_mpack_str(out, plan->constraints[i].message);
   }
@@ -123,7 +68,7 @@ static void put_conditions(kiln_buffer_t *out, const kiln_plan_t *plan) {
   for (uint32_t i = 0; i < plan->guard_count; i++) {
     kiln_mpack_array(out, 3);
     kiln_mpack_uint(out, plan->guards[i].kind);
-    put_dim(out, plan->guards[i].dim);
+    kiln_plan_put_dim(out, plan->guards[i].dim);
     kiln_mpack_int(out, plan->guards[i].bound);
   }
 }
@@ -139,7 +84,7 @@ void kiln_plan_encode(const kiln_plan_t *plan, kiln_buffer_t *out) {
   put_temporaries(out, plan);
   kiln_mpack_str(out, "launches");
   kiln_mpack_array(out, plan->launch_count);
-  for (uint32_t i = 0; i < plan->launch_count; i++) put_launch(out, &plan->launches[i]);
+  for (uint32_t i = 0; i < plan->launch_count; i++) kiln_plan_put_launch(out, &plan->launches[i]);
   kiln_mpack_str(out, "constants");
   kiln_mpack_array(out, plan->constant_count);
   for (uint32_t i = 0; i < plan->constant_count; i++) {
@@ -150,16 +95,8 @@ void kiln_plan_encode(const kiln_plan_t *plan, kiln_buffer_t *out) {
 
 /* --- decoding: dims and tensors ------------------------------------------------------------------------- */
 
-typedef struct {
-  kiln_arena_t *arena;
-  kiln_plan_t *plan;
-} decoder_t;
-
-static kiln_path_t step(const kiln_path_t *outer, const char *key) { return (kiln_path_t){outer, key, 0}; }
-static kiln_path_t item(const kiln_path_t *outer, size_t index) { return (kiln_path_t){outer, NULL, index}; }
-
 /* Are these the terms of a dimension in normal form, over the plan's symbols? */
-static bool is_normal(const decoder_t *decoder, kiln_dim_t dim) {
+static bool is_normal(const kiln_plan_decoder_t *decoder, kiln_dim_t dim) {
   if (!dim.term_count || dim.term_count > KILN_MAX_TERMS || !dim.terms[0].powers) return false;
   for (uint32_t i = 0; i < dim.term_count; i++) {
     if (!dim.terms[i].coefficient || (i && dim.terms[i].powers >= dim.terms[i - 1].powers)) return false;
@@ -167,8 +104,8 @@ static bool is_normal(const decoder_t *decoder, kiln_dim_t dim) {
   return !(kiln_dim_symbols(dim) >> decoder->plan->symbol_count);
 }
 
-static kiln_status_t get_dim(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
-                             kiln_dim_t *out) {
+kiln_status_t kiln_plan_get_dim(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                                const kiln_mpack_t *value, kiln_dim_t *out) {
   *out = kiln_dim_constant(0);
   if (kiln_mpack_get_int(value, &out->constant)) return NULL;
   uint32_t count;
@@ -183,11 +120,11 @@ static kiln_status_t get_dim(decoder_t *decoder, const kiln_path_t *at, const ki
   return numbers && is_normal(decoder, *out) ? NULL : kiln_path_error(at, "is no dimension");
 }
 
-static kiln_status_t get_dims(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
+static kiln_status_t get_dims(kiln_plan_decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
                               kiln_dim_t *out) {
   for (uint32_t i = 0; i < kiln_mpack_count(value); i++) {
-    kiln_path_t here = item(at, i);
-    KILN_TRY(get_dim(decoder, &here, kiln_mpack_item(value, i), &out[i]));
+    kiln_path_t here = kiln_plan_item(at, i);
+    KILN_TRY(kiln_plan_get_dim(decoder, &here, kiln_mpack_item(value, i), &out[i]));
   }
   return NULL;
 }
@@ -199,10 +136,10 @@ static kiln_status_t get_dtype(const kiln_path_t *at, const kiln_mpack_t *value,
   return known ? NULL : kiln_path_error(at, "is no dtype");
 }
 
-static kiln_status_t get_tensor(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
-                                kiln_plan_tensor_t *out) {
-  kiln_path_t dtype_at = item(at, 0), shape_at = item(at, 1), strides_at = item(at, 2),
-              align_at = item(at, 3);
+static kiln_status_t get_tensor(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                                const kiln_mpack_t *value, kiln_plan_tensor_t *out) {
+  kiln_path_t dtype_at = kiln_plan_item(at, 0), shape_at = kiln_plan_item(at, 1),
+              strides_at = kiln_plan_item(at, 2), align_at = kiln_plan_item(at, 3);
   KILN_TRY(kiln_path_array_of(at, value, 4));
   KILN_TRY(get_dtype(&dtype_at, kiln_mpack_item(value, 0), &out->type.dtype));
   KILN_TRY(kiln_path_array(&shape_at, kiln_mpack_item(value, 1), &out->type.rank));
@@ -214,143 +151,28 @@ static kiln_status_t get_tensor(decoder_t *decoder, const kiln_path_t *at, const
   return out->align_bytes & (out->align_bytes - 1) ? kiln_path_error(&align_at, "is no power of two") : NULL;
 }
 
-static kiln_status_t get_tensors(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *list,
-                                 const kiln_plan_tensor_t **out, uint32_t *out_count) {
+static kiln_status_t get_tensors(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                                 const kiln_mpack_t *list, const kiln_plan_tensor_t **out,
+                                 uint32_t *out_count) {
   KILN_TRY(kiln_path_array(at, list, out_count));
   kiln_plan_tensor_t *tensors = KILN_NEW_ARRAY(decoder->arena, kiln_plan_tensor_t, *out_count);
   for (uint32_t i = 0; i < *out_count; i++) {
-    kiln_path_t here = item(at, i);
+    kiln_path_t here = kiln_plan_item(at, i);
     KILN_TRY(get_tensor(decoder, &here, kiln_mpack_item(list, i), &tensors[i]));
   }
   *out = tensors;
   return NULL;
 }
 
-/* --- decoding: launches --------------------------------------------------------------------------------- */
-
-static kiln_status_t get_buffer(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
-                                kiln_buffer_ref_t *out) {
-  const kiln_plan_t *plan = decoder->plan;
-  const uint32_t counts[] = {
-      [KILN_BUFFER_INPUT] = plan->input_count,
-      [KILN_BUFFER_OUTPUT] = plan->output_count,
-      [KILN_BUFFER_TEMP] = plan->temp_count,
-  };
-  uint32_t kind = 0;
-  KILN_TRY(kiln_path_u32(at, kiln_mpack_item(value, 1), 0, KILN_BUFFER_TEMP, &kind));
-  KILN_TRY(kiln_path_u32(at, kiln_mpack_item(value, 2), 0, UINT32_MAX, &out->index));
-  out->kind = kind;
-  return out->index < counts[kind] ? NULL : kiln_path_error(at, "names a buffer that the plan has not");
-}
-
-static kiln_status_t get_constant_slot(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
-                                       kiln_slot_t *out) {
-  KILN_TRY(kiln_path_u32(at, kiln_mpack_item(value, 1), 0, UINT32_MAX, &out->buffer.index));
-  bool exists = out->buffer.index < decoder->plan->constant_count;
-  return exists ? NULL : kiln_path_error(at, "names a constant that the plan has not");
-}
-
-static kiln_status_t check_need(const kiln_path_t *at, kiln_dim_t need, const char *what) {
-  return kiln_dim_is(need, 0) ? kiln_path_error(at, "names %s that the launch does not ask for", what) : NULL;
-}
-
-static kiln_status_t get_slot(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
-                              const kiln_scratch_t *scratch, kiln_slot_t *out) {
-  uint32_t count, kind = 0;
-  KILN_TRY(kiln_path_array(at, value, &count));
-  if (!count) return kiln_path_error(at, "is no slot");
-  KILN_TRY(kiln_path_u32(at, kiln_mpack_item(value, 0), 0, KILN_SLOT_COUNTERS, &kind));
-  out->kind = kind;
-  KILN_TRY(kiln_path_array_of(at, value, slot_items(out->kind)));
-  switch (out->kind) {
-  case KILN_SLOT_BUFFER:
-    return get_buffer(decoder, at, value, &out->buffer);
-  case KILN_SLOT_DIM32:
-  case KILN_SLOT_DIM64:
-    return get_dim(decoder, at, kiln_mpack_item(value, 1), &out->dim);
-  case KILN_SLOT_CONSTANT:
-    return get_constant_slot(decoder, at, value, out);
-  case KILN_SLOT_WORKSPACE:
-    return check_need(at, scratch->workspace_bytes, "a workspace");
-  case KILN_SLOT_COUNTERS:
-    return check_need(at, scratch->counters, "counters");
-  }
-  return kiln_path_error(at, "is no slot");
-}
-
-static kiln_status_t get_slots(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *list,
-                               kiln_launch_t *out) {
-  KILN_TRY(kiln_path_array(at, list, &out->slot_count));
-  kiln_slot_t *slots = KILN_NEW_ARRAY(decoder->arena, kiln_slot_t, out->slot_count);
-  for (uint32_t i = 0; i < out->slot_count; i++) {
-    kiln_path_t here = item(at, i);
-    KILN_TRY(get_slot(decoder, &here, kiln_mpack_item(list, i), &out->scratch, &slots[i]));
-  }
-  out->slots = slots;
-  return NULL;
-}
-
-static kiln_status_t get_kernel(const kiln_path_t *at, const kiln_mpack_t *value, kiln_digest_t *out) {
-  const void *bytes;
-  size_t size;
-  if (!kiln_mpack_get_bin(value, &bytes, &size) || size != sizeof out->bytes)
-    return kiln_path_error(at, "is no key");
-  memcpy(out->bytes, bytes, size);
-  return NULL;
-}
-
-static kiln_status_t get_shape_of_launch(decoder_t *decoder, const kiln_path_t *grid_at,
-                                         const kiln_mpack_t *grid, const kiln_path_t *block_at,
-                                         const kiln_mpack_t *block, kiln_launch_t *out) {
-  KILN_TRY(kiln_path_array_of(grid_at, grid, 6));
-  KILN_TRY(kiln_path_array_of(block_at, block, 3));
-  for (size_t i = 0; i < 3; i++) {
-    KILN_TRY(get_dim(decoder, grid_at, kiln_mpack_item(grid, 2 * i), &out->grid[i].dim));
-    KILN_TRY(kiln_path_u32(grid_at, kiln_mpack_item(grid, 2 * i + 1), 1, UINT32_MAX, &out->grid[i].divisor));
-    KILN_TRY(kiln_path_u32(block_at, kiln_mpack_item(block, i), 1, 1024, &out->block[i]));
-  }
-  return NULL;
-}
-
-static kiln_status_t get_launch(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *map,
-                                kiln_launch_t *out) {
-  static const char *const keys[] = {"kernel", "entry",     "grid",     "block", "shared",
-                                     "slots",  "workspace", "counters", NULL};
-  kiln_path_t kernel_at = step(at, "kernel"), entry_at = step(at, "entry"), grid_at = step(at, "grid");
-  kiln_path_t block_at = step(at, "block"), shared_at = step(at, "shared"), slots_at = step(at, "slots");
-  kiln_path_t workspace_at = step(at, "workspace"), counters_at = step(at, "counters");
-  const kiln_mpack_t *values[8];
-  KILN_TRY(kiln_path_map(at, map, keys));
-  for (int i = 0; i < 8; i++) KILN_TRY(kiln_path_need(at, map, keys[i], &values[i]));
-  KILN_TRY(get_kernel(&kernel_at, values[0], &out->kernel));
-  KILN_TRY(kiln_path_str(&entry_at, values[1], decoder->arena, &out->entry));
-  KILN_TRY(get_shape_of_launch(decoder, &grid_at, values[2], &block_at, values[3], out));
-  KILN_TRY(kiln_path_u32(&shared_at, values[4], 0, UINT32_MAX, &out->shared_bytes));
-  KILN_TRY(get_dim(decoder, &workspace_at, values[6], &out->scratch.workspace_bytes));
-  KILN_TRY(get_dim(decoder, &counters_at, values[7], &out->scratch.counters));
-  return get_slots(decoder, &slots_at, values[5], out);
-}
-
-static kiln_status_t get_launches(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *list) {
-  kiln_plan_t *plan = decoder->plan;
-  KILN_TRY(kiln_path_array(at, list, &plan->launch_count));
-  kiln_launch_t *launches = KILN_NEW_ARRAY(decoder->arena, kiln_launch_t, plan->launch_count);
-  for (uint32_t i = 0; i < plan->launch_count; i++) {
-    kiln_path_t here = item(at, i);
-    KILN_TRY(get_launch(decoder, &here, kiln_mpack_item(list, i), &launches[i]));
-  }
-  plan->launches = launches;
-  return NULL;
-}
-
 /* --- decoding: the rest --------------------------------------------------------------------------------- */
 
-static kiln_status_t get_arena(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *list) {
+static kiln_status_t get_arena(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                               const kiln_mpack_t *list) {
   kiln_plan_t *plan = decoder->plan;
   KILN_TRY(kiln_path_array(at, list, &plan->slot_count));
   kiln_plan_slot_t *slots = KILN_NEW_ARRAY(decoder->arena, kiln_plan_slot_t, plan->slot_count);
   for (uint32_t i = 0; i < plan->slot_count; i++) {
-    kiln_path_t here = item(at, i);
+    kiln_path_t here = kiln_plan_item(at, i);
     KILN_TRY(kiln_path_array(&here, kiln_mpack_item(list, i), &slots[i].count));
     kiln_dim_t *bytes = KILN_NEW_ARRAY(decoder->arena, kiln_dim_t, slots[i].count);
     KILN_TRY(get_dims(decoder, &here, kiln_mpack_item(list, i), bytes));
@@ -360,12 +182,13 @@ static kiln_status_t get_arena(decoder_t *decoder, const kiln_path_t *at, const 
   return NULL;
 }
 
-static kiln_status_t get_temporaries(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *list) {
+static kiln_status_t get_temporaries(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                                     const kiln_mpack_t *list) {
   kiln_plan_t *plan = decoder->plan;
   KILN_TRY(kiln_path_array(at, list, &plan->temp_count));
   uint32_t *slots = KILN_NEW_ARRAY(decoder->arena, uint32_t, plan->temp_count);
   for (uint32_t i = 0; i < plan->temp_count; i++) {
-    kiln_path_t here = item(at, i);
+    kiln_path_t here = kiln_plan_item(at, i);
     KILN_TRY(kiln_path_u32(&here, kiln_mpack_item(list, i), 0, UINT32_MAX, &slots[i]));
     if (slots[i] >= plan->slot_count) return kiln_path_error(&here, "names a slot that the arena has not");
   }
@@ -373,13 +196,14 @@ static kiln_status_t get_temporaries(decoder_t *decoder, const kiln_path_t *at, 
   return NULL;
 }
 
-static kiln_status_t get_constants(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *list) {
+static kiln_status_t get_constants(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                                   const kiln_mpack_t *list) {
   kiln_plan_t *plan = decoder->plan;
   KILN_TRY(kiln_path_array(at, list, &plan->constant_count));
   kiln_plan_constant_t *constants =
       KILN_NEW_ARRAY(decoder->arena, kiln_plan_constant_t, plan->constant_count);
   for (uint32_t i = 0; i < plan->constant_count; i++) {
-    kiln_path_t here = item(at, i);
+    kiln_path_t here = kiln_plan_item(at, i);
     const void *data;
     size_t size;
     if (!kiln_mpack_get_bin(kiln_mpack_item(list, i), &data, &size))
@@ -390,63 +214,69 @@ static kiln_status_t get_constants(decoder_t *decoder, const kiln_path_t *at, co
   return NULL;
 }
 
-static kiln_status_t get_constraint(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
-                                    kiln_constraint_t *out) {
+static kiln_status_t get_constraint(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                                    const kiln_mpack_t *value, kiln_constraint_t *out) {
   KILN_TRY(kiln_path_array_of(at, value, 4));
-  KILN_TRY(get_dim(decoder, at, kiln_mpack_item(value, 0), &out->left));
-  KILN_TRY(get_dim(decoder, at, kiln_mpack_item(value, 1), &out->right));
+  KILN_TRY(kiln_plan_get_dim(decoder, at, kiln_mpack_item(value, 0), &out->left));
+  KILN_TRY(kiln_plan_get_dim(decoder, at, kiln_mpack_item(value, 1), &out->right));
   KILN_TRY(kiln_path_bool(at, kiln_mpack_item(value, 2), &out->equal));
   return kiln_path_str(at, kiln_mpack_item(value, 3), decoder->arena, &out->message);
 }
 
-static kiln_status_t get_constraints(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *list) {
+static kiln_status_t get_constraints(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                                     const kiln_mpack_t *list) {
   kiln_plan_t *plan = decoder->plan;
   KILN_TRY(kiln_path_array(at, list, &plan->constraint_count));
   kiln_constraint_t *constraints = KILN_NEW_ARRAY(decoder->arena, kiln_constraint_t, plan->constraint_count);
   for (uint32_t i = 0; i < plan->constraint_count; i++) {
-    kiln_path_t here = item(at, i);
+    kiln_path_t here = kiln_plan_item(at, i);
     KILN_TRY(get_constraint(decoder, &here, kiln_mpack_item(list, i), &constraints[i]));
   }
   plan->constraints = constraints;
   return NULL;
 }
 
-static kiln_status_t get_guard(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
+static kiln_status_t get_guard(kiln_plan_decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
                                kiln_guard_t *out) {
   uint32_t kind = 0;
   KILN_TRY(kiln_path_array_of(at, value, 3));
   KILN_TRY(kiln_path_u32(at, kiln_mpack_item(value, 0), 0, KILN_GUARD_BELOW, &kind));
   out->kind = kind;
-  KILN_TRY(get_dim(decoder, at, kiln_mpack_item(value, 1), &out->dim));
+  KILN_TRY(kiln_plan_get_dim(decoder, at, kiln_mpack_item(value, 1), &out->dim));
   return kiln_path_int(at, kiln_mpack_item(value, 2), 1, INT64_MAX, &out->bound);
 }
 
-static kiln_status_t get_guards(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *list) {
+static kiln_status_t get_guards(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                                const kiln_mpack_t *list) {
   kiln_plan_t *plan = decoder->plan;
   KILN_TRY(kiln_path_array(at, list, &plan->guard_count));
   kiln_guard_t *guards = KILN_NEW_ARRAY(decoder->arena, kiln_guard_t, plan->guard_count);
   for (uint32_t i = 0; i < plan->guard_count; i++) {
-    kiln_path_t here = item(at, i);
+    kiln_path_t here = kiln_plan_item(at, i);
     KILN_TRY(get_guard(decoder, &here, kiln_mpack_item(list, i), &guards[i]));
   }
   plan->guards = guards;
   return NULL;
 }
 
-static kiln_status_t get_inputs(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *list) {
+static kiln_status_t get_inputs(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                                const kiln_mpack_t *list) {
   return get_tensors(decoder, at, list, &decoder->plan->inputs, &decoder->plan->input_count);
 }
 
-static kiln_status_t get_outputs(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *list) {
+static kiln_status_t get_outputs(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                                 const kiln_mpack_t *list) {
   return get_tensors(decoder, at, list, &decoder->plan->outputs, &decoder->plan->output_count);
 }
 
-static kiln_status_t get_format(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value) {
+static kiln_status_t get_format(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                                const kiln_mpack_t *value) {
   (void)decoder;
   return kiln_mpack_is_str(value, format_name) ? NULL : kiln_path_error(at, "must be '%s'", format_name);
 }
 
-static kiln_status_t get_symbols(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value) {
+static kiln_status_t get_symbols(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                                 const kiln_mpack_t *value) {
   return kiln_path_u32(at, value, 0, KILN_MAX_SYMBOLS, &decoder->plan->symbol_count);
 }
 
@@ -455,11 +285,17 @@ static kiln_status_t get_symbols(decoder_t *decoder, const kiln_path_t *at, cons
 /* In this order: what a member refers to stands before it. */
 static const struct {
   const char *key;
-  kiln_status_t (*get)(decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value);
+  kiln_status_t (*get)(kiln_plan_decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value);
 } members[] = {
-    {"format", get_format},       {"symbols", get_symbols},   {"inputs", get_inputs},
-    {"outputs", get_outputs},     {"arena", get_arena},       {"temporaries", get_temporaries},
-    {"constants", get_constants}, {"launches", get_launches}, {"constraints", get_constraints},
+    {"format", get_format},
+    {"symbols", get_symbols},
+    {"inputs", get_inputs},
+    {"outputs", get_outputs},
+    {"arena", get_arena},
+    {"temporaries", get_temporaries},
+    {"constants", get_constants},
+    {"launches", kiln_plan_get_launches},
+    {"constraints", get_constraints},
     {"guards", get_guards},
 };
 
@@ -476,16 +312,16 @@ static kiln_status_t check_bytes(kiln_arena_t *arena, const kiln_plan_t *plan, c
 kiln_status_t kiln_plan_decode(kiln_arena_t *arena, const void *bytes, size_t size,
                                const kiln_plan_t **out_plan) {
   const kiln_mpack_t *map, *value;
-  kiln_path_t at = step(NULL, "plan");
+  kiln_path_t at = kiln_plan_step(NULL, "plan");
   kiln_status_t status = kiln_mpack_decode(arena, bytes, size, &map);
   if (kiln_status_code(status) == KILN_PROTOCOL_ERROR) {
     kiln_status_free(status);
     return kiln_path_error(&at, "is no MessagePack");
   }
   if (status) return status;
-  decoder_t decoder = {arena, KILN_NEW(arena, kiln_plan_t)};
+  kiln_plan_decoder_t decoder = {arena, KILN_NEW(arena, kiln_plan_t)};
   for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-    kiln_path_t here = step(&at, members[i].key);
+    kiln_path_t here = kiln_plan_step(&at, members[i].key);
     KILN_TRY(kiln_path_need(&at, map, members[i].key, &value));
     KILN_TRY(members[i].get(&decoder, &here, value));
   }

@@ -51,6 +51,13 @@ typedef struct {
   bool has_gaps; /* an output between whose elements no kernel writes */
 } kiln_place_t;
 
+/* The table of a grouped launch, as the kernel reads it. */
+typedef struct {
+  uint8_t *bytes, *rows;
+  uint32_t *first;
+  uint64_t *offsets; /* per cell that is a place: bytes from its buffer's address */
+} kiln_prepared_table_t;
+
 /* One launch, ready to be queued. */
 typedef struct {
   kiln_module_t *module;
@@ -59,6 +66,7 @@ typedef struct {
   bool skip;        /* a grid without blocks */
   uint64_t *values; /* of the parameters, each in the low bytes */
   void **params;    /* their addresses, as the driver takes them */
+  kiln_prepared_table_t table;
 } kiln_prepared_launch_t;
 
 struct kiln_executable {
@@ -67,6 +75,10 @@ struct kiln_executable {
   CUdeviceptr constants; /* all of them in one allocation; 0 when there are none */
   uint64_t *constant_offsets;
   kiln_prepared_launch_t *launches;
+  CUdeviceptr tables; /* those in device memory; 0 when there are none */
+  void *table_staging;
+  uint64_t table_bytes;
+  bool tables_changed;  /* since they were uploaded */
   kiln_place_t *places; /* inputs, then outputs, then slots, then the workspace */
   uint32_t place_count;
   /* What places and launches were last prepared for. */
@@ -115,9 +127,20 @@ void kiln_places_release(kiln_device_t *device, kiln_executable_t *executable, b
 kiln_status_t kiln_counters_check(const kiln_device_t *device, const kiln_executable_t *executable);
 void kiln_pool_free(kiln_device_t *device);
 
+/* table.c: the tables of grouped launches: laid out when a plan is loaded; written for symbols and for
+ * buffers; uploaded, where they lie in device memory, before the launches of an execution. */
+kiln_status_t kiln_tables_create(kiln_device_t *device, kiln_executable_t *executable);
+void kiln_tables_free(kiln_device_t *device, kiln_executable_t *executable);
+kiln_status_t kiln_table_prepare(const kiln_device_t *device, kiln_executable_t *executable, uint32_t index,
+                                 const int64_t *symbols);
+void kiln_tables_bind(kiln_executable_t *executable);
+kiln_status_t kiln_tables_upload(const kiln_device_t *device, kiln_executable_t *executable);
+
 /* prepare.c: sizes, grids and dimension parameters for these symbols; nothing to do when they are the last
  * ones. */
 kiln_status_t kiln_executable_prepare(const kiln_device_t *device, kiln_executable_t *executable,
                                       const int64_t *symbols);
+/* These symbols need another plan. */
+kiln_status_t kiln_guard_broken(const char *what);
 
 #endif

@@ -138,7 +138,7 @@ static kiln_status_t load(void *argument) {
     KILN_TRY(
         load_kernel(loading->device, &plan->launches[i], &loading->artifacts[i], &executable->launches[i]));
   }
-  return NULL;
+  return kiln_tables_create(loading->device, executable);
 }
 
 kiln_status_t kiln_device_load(kiln_device_t *device, const kiln_plan_t *plan,
@@ -169,6 +169,7 @@ void kiln_device_unload(kiln_device_t *device, kiln_executable_t *executable) {
     kiln_module_release(device, executable->launches[i].module);
   }
   if (executable->constants) device->cuda.cuMemFree_v2(executable->constants);
+  kiln_tables_free(device, executable);
   kiln_arena_deinit(&executable->arena);
   free(executable);
 }

@@ -71,11 +71,12 @@ static kiln_status_t download(const kiln_device_t *device, const kiln_executable
   return NULL;
 }
 
-static kiln_status_t queue(const kiln_device_t *device, const kiln_executable_t *executable,
+static kiln_status_t queue(const kiln_device_t *device, kiln_executable_t *executable,
                            const kiln_host_span_t *inputs, const kiln_host_span_t *outputs,
                            kiln_execution_timings_t *timings) {
   uint64_t begin_ns = kiln_clock_monotonic_ns();
   KILN_TRY(upload(device, executable, inputs));
+  KILN_TRY(kiln_tables_upload(device, executable));
   uint64_t uploaded_ns = kiln_clock_monotonic_ns();
   KILN_TRY(clear_gaps(device, executable, &timings->launches));
   KILN_TRY(launch_all(device, executable, &timings->launches));

@@ -107,6 +107,7 @@ static void bind_parameters(kiln_executable_t *executable) {
       if (has_address(executable, &launch->slots[k], &address)) executable->launches[i].values[k] = address;
     }
   }
+  kiln_tables_bind(executable);
 }
 
 static kiln_status_t acquire_apart(kiln_device_t *device, kiln_executable_t *executable) {

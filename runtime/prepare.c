@@ -161,7 +161,7 @@ static kiln_status_t prepare_grid(const kiln_device_t *device, const kiln_launch
   return NULL;
 }
 
-static kiln_status_t guard_broken(const char *what) {
+kiln_status_t kiln_guard_broken(const char *what) {
   kiln_status_t status =
       kiln_error(KILN_INVALID_ARGUMENT, "the plan was not made for these symbols: %s", what);
   return kiln_error_detail(status, "rule", "guard");
@@ -177,7 +177,7 @@ static kiln_status_t prepare_parameters(const kiln_launch_t *launch, const int64
       return kiln_error(KILN_INVALID_ARGUMENT, "parameter %u of kernel %s leaves 64 bits", k, launch->entry);
     }
     if (slot->kind == KILN_SLOT_DIM32 && (value < INT32_MIN || value > INT32_MAX)) {
-      return guard_broken("a dimension leaves 32 bits");
+      return kiln_guard_broken("a dimension leaves 32 bits");
     }
     out->values[k] =
         (uint64_t)value; /* the driver reads the low 4 or all 8 bytes: little-endian hosts only */
@@ -197,12 +197,13 @@ kiln_status_t kiln_executable_prepare(const kiln_device_t *device, kiln_executab
   kiln_constraints_t constraints = {(kiln_constraint_t *)plan->constraints, plan->constraint_count,
                                     plan->constraint_count};
   KILN_TRY(kiln_constraints_check(&constraints, symbols));
-  if (!kiln_plan_guards_hold(plan, symbols)) return guard_broken("a guard does not hold");
+  if (!kiln_plan_guards_hold(plan, symbols)) return kiln_guard_broken("a guard does not hold");
   KILN_TRY(place_all(executable, symbols));
   KILN_TRY(lay_out_pool(executable));
   for (uint32_t i = 0; i < plan->launch_count; i++) {
     KILN_TRY(prepare_grid(device, &plan->launches[i], symbols, &executable->launches[i]));
     KILN_TRY(prepare_parameters(&plan->launches[i], symbols, &executable->launches[i]));
+    if (plan->launches[i].table) KILN_TRY(kiln_table_prepare(device, executable, i, symbols));
   }
   if (symbols_bytes) memcpy(executable->symbols, symbols, symbols_bytes);
   executable->prepared = true;

@@ -113,7 +113,7 @@ static kiln_status_t generate_once(kiln_arena_t *arena, const kiln_codegen_conte
 
 static kiln_status_t generate(kiln_arena_t *arena, const kiln_target_t *target, const kiln_options_t *options,
                               const kiln_symbol_class_t *symbol_class, kiln_pipeline_t *out) {
-  kiln_codegen_context_t context = {target, options, symbol_class, &out->guards};
+  kiln_codegen_context_t context = {target, options, symbol_class, &out->guards, NULL};
   for (int round = 0; round < MOST_ROUNDS; round++) {
     bool again = false;
     out->guards = (kiln_guards_t){0};
@@ -236,14 +236,23 @@ static uint32_t number_of_constant(kiln_arena_t *arena, const kiln_graph_t *grap
 }
 
 /* Codegen's slots name the node of a constant; those of a plan, the constant's place in the plan. */
-static const kiln_slot_t *plan_parameters(kiln_arena_t *arena, const kiln_graph_t *graph,
-                                          const kiln_kernel_source_t *kernel, constants_t *constants) {
-  kiln_slot_t *slots = kiln_arena_copy(arena, kernel->slots, kernel->slot_count * sizeof *slots);
-  for (uint32_t i = 0; i < kernel->slot_count; i++) {
+static const kiln_slot_t *plan_slots_of(kiln_arena_t *arena, const kiln_graph_t *graph,
+                                        const kiln_slot_t *named, size_t count, constants_t *constants) {
+  kiln_slot_t *slots = kiln_arena_copy(arena, named, count * sizeof *slots);
+  for (size_t i = 0; i < count; i++) {
     if (slots[i].kind != KILN_SLOT_CONSTANT) continue;
     slots[i].buffer.index = number_of_constant(arena, graph, constants, slots[i].buffer.index);
   }
   return slots;
+}
+
+static const kiln_table_t *plan_table(kiln_arena_t *arena, const kiln_graph_t *graph,
+                                      const kiln_table_t *named, constants_t *constants) {
+  if (!named) return NULL;
+  kiln_table_t *table = kiln_arena_copy(arena, named, sizeof *table);
+  table->cells =
+      plan_slots_of(arena, graph, named->cells, (size_t)named->row_count * named->column_count, constants);
+  return table;
 }
 
 static const kiln_launch_t *plan_launches(kiln_arena_t *arena, const kiln_pipeline_t *pipeline,
@@ -252,12 +261,14 @@ static const kiln_launch_t *plan_launches(kiln_arena_t *arena, const kiln_pipeli
   kiln_launch_t *launches = KILN_NEW_ARRAY(arena, kiln_launch_t, count);
   for (uint32_t i = 0; i < count; i++) {
     const kiln_kernel_source_t *kernel = &pipeline->kernels[i];
-    launches[i] = (kiln_launch_t){.kernel = kernel_keys[i],
-                                  .entry = kernel->entry,
-                                  .shared_bytes = kernel->shared_bytes,
-                                  .scratch = kernel->scratch,
-                                  .slots = plan_parameters(arena, pipeline->optimized, kernel, constants),
-                                  .slot_count = kernel->slot_count};
+    launches[i] = (kiln_launch_t){
+        .kernel = kernel_keys[i],
+        .entry = kernel->entry,
+        .shared_bytes = kernel->shared_bytes,
+        .scratch = kernel->scratch,
+        .slots = plan_slots_of(arena, pipeline->optimized, kernel->slots, kernel->slot_count, constants),
+        .table = plan_table(arena, pipeline->optimized, kernel->table, constants),
+        .slot_count = kernel->slot_count};
     memcpy(launches[i].grid, kernel->grid, sizeof kernel->grid);
     memcpy(launches[i].block, kernel->block, sizeof kernel->block);
   }

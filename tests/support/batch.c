@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "ir/text.h"
+#include "tests/support/merge.h"
 #include "tests/support/test_device.h"
 
 typedef struct {
@@ -64,18 +65,42 @@ static void append_kernel(kiln_batch_t *batch, kiln_kernel_source_t *kernel) {
   kernel->entry = entry;
 }
 
-uint32_t kiln_batch_add(kiln_batch_t *batch, const kiln_graph_t *graph, const kiln_options_t *options,
-                        const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run) {
-  job_t job = {0};
-  require(
-      kiln_pipeline_generate(batch->arena, graph, &batch->target, options, symbol_class, run, &job.pipeline),
-      "generating");
+static uint32_t add_job(kiln_batch_t *batch, job_t job) {
   uint32_t count = job.pipeline.grouping->group_count;
   job.kernels = kiln_arena_copy(batch->arena, job.pipeline.kernels, count * sizeof *job.kernels);
   for (uint32_t i = 0; i < count; i++) append_kernel(batch, &job.kernels[i]);
   job.pipeline.kernels = job.kernels;
   KILN_PUSH(batch->arena, batch->jobs, batch->job_count, batch->job_capacity, job);
   return (uint32_t)batch->job_count - 1;
+}
+
+uint32_t kiln_batch_add(kiln_batch_t *batch, const kiln_graph_t *graph, const kiln_options_t *options,
+                        const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run) {
+  job_t job = {0};
+  require(
+      kiln_pipeline_generate(batch->arena, graph, &batch->target, options, symbol_class, run, &job.pipeline),
+      "generating");
+  return add_job(batch, job);
+}
+
+uint32_t kiln_batch_add_merged(kiln_batch_t *batch, const kiln_graph_t *graph,
+                               const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run) {
+  static const kiln_options_t options = {0};
+  job_t job = {0};
+  kiln_pipeline_t *pipeline = &job.pipeline;
+  kiln_families_t families = kiln_codegen_families();
+  require(kiln_pipeline_optimize(batch->arena, graph, &batch->target, &options, run, pipeline), "optimizing");
+  pipeline->grouping =
+      kiln_test_merge(batch->arena, pipeline->optimized, pipeline->grouping, &families, &batch->target);
+  uint32_t count = pipeline->grouping->group_count;
+  kiln_kernel_source_t *kernels = KILN_NEW_ARRAY(batch->arena, kiln_kernel_source_t, count);
+  kiln_codegen_context_t context = {&batch->target, &options, symbol_class, &pipeline->guards, NULL};
+  for (uint32_t i = 0; i < count; i++)
+    require(
+        kiln_codegen_group(batch->arena, pipeline->optimized, pipeline->grouping, i, &context, &kernels[i]),
+        "generating");
+  pipeline->kernels = kernels;
+  return add_job(batch, job);
 }
 
 uint32_t kiln_batch_count(const kiln_batch_t *batch) { return (uint32_t)batch->job_count; }

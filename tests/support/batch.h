@@ -19,6 +19,9 @@ void kiln_batch_destroy(kiln_batch_t *batch);
 /* Generates the graph's kernels; run chooses its passes (NULL: the default ones). Returns its number. */
 uint32_t kiln_batch_add(kiln_batch_t *batch, const kiln_graph_t *graph, const kiln_options_t *options,
                         const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run);
+/* The same with everything of one level and class in one launch (tests/support/merge.h). */
+uint32_t kiln_batch_add_merged(kiln_batch_t *batch, const kiln_graph_t *graph,
+                               const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run);
 uint32_t kiln_batch_count(const kiln_batch_t *batch);
 /* What was generated for a graph of the batch. */
 const kiln_pipeline_t *kiln_batch_pipeline(const kiln_batch_t *batch, uint32_t number);

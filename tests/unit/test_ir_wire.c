@@ -206,6 +206,24 @@ static void wrong_structure_is_refused_by_field(void **state) {
 
 /* --- plans ---------------------------------------------------------------------------------------------- */
 
+/* Two members, of which the second has the first temporary and T - 1 rows. */
+static const kiln_table_t *make_table(kiln_dim_t rows) {
+  kiln_table_t *table = KILN_NEW(&arena, kiln_table_t);
+  kiln_slot_t *cells = KILN_NEW_ARRAY(&arena, kiln_slot_t, 6);
+  kiln_extent_t *blocks = KILN_NEW_ARRAY(&arena, kiln_extent_t, 6);
+  for (int i = 0; i < 2; i++) {
+    kiln_buffer_ref_t buffer = {i ? KILN_BUFFER_TEMP : KILN_BUFFER_INPUT, 0};
+    cells[3 * i] = (kiln_slot_t){.kind = KILN_SLOT_PLACE, .buffer = buffer, .dim = kiln_dim_constant(64)};
+    cells[3 * i + 1] = (kiln_slot_t){.kind = KILN_SLOT_CONSTANT, .buffer = {.index = 0}};
+    cells[3 * i + 2] = (kiln_slot_t){.kind = KILN_SLOT_DIM32, .dim = i ? rows : kiln_dim_constant(7)};
+    for (int axis = 0; axis < 3; axis++) blocks[3 * i + axis] = (kiln_extent_t){kiln_dim_constant(1), 1};
+  }
+  blocks[3] = (kiln_extent_t){rows, 8};
+  *table = (kiln_table_t){
+      .cells = cells, .column_count = 3, .row_count = 2, .capacity = 8, .blocks = blocks, .most_blocks = 264};
+  return table;
+}
+
 /* A plan that uses everything, over one symbol. */
 static const kiln_plan_t *make_plan(void) {
   kiln_dim_t t = kiln_dim_symbol(&arena, 0), rows;
@@ -217,7 +235,7 @@ static const kiln_plan_t *make_plan(void) {
     tensors[i].strides[1] = kiln_dim_constant(1);
     tensors[i].align_bytes = 16;
   }
-  kiln_slot_t *slots = KILN_NEW_ARRAY(&arena, kiln_slot_t, 7);
+  kiln_slot_t *slots = KILN_NEW_ARRAY(&arena, kiln_slot_t, 8);
   slots[0] = (kiln_slot_t){.kind = KILN_SLOT_BUFFER, .buffer = {KILN_BUFFER_INPUT, 0}};
   slots[1] = (kiln_slot_t){.kind = KILN_SLOT_BUFFER, .buffer = {KILN_BUFFER_TEMP, 1}};
   slots[2] = (kiln_slot_t){.kind = KILN_SLOT_DIM32, .dim = rows};
@@ -225,6 +243,7 @@ static const kiln_plan_t *make_plan(void) {
   slots[4] = (kiln_slot_t){.kind = KILN_SLOT_CONSTANT, .buffer = {.index = 0}};
   slots[5] = (kiln_slot_t){.kind = KILN_SLOT_WORKSPACE};
   slots[6] = (kiln_slot_t){.kind = KILN_SLOT_COUNTERS};
+  slots[7] = (kiln_slot_t){.kind = KILN_SLOT_TABLE};
   kiln_launch_t *launch = KILN_NEW(&arena, kiln_launch_t);
   *launch = (kiln_launch_t){
       .kernel = kiln_sha256("k", 1),
@@ -234,7 +253,8 @@ static const kiln_plan_t *make_plan(void) {
       .shared_bytes = 1024,
       .scratch = {rows, kiln_dim_constant(3)},
       .slots = slots,
-      .slot_count = 7,
+      .slot_count = 8,
+      .table = make_table(rows),
   };
   kiln_plan_slot_t *arena_slot = KILN_NEW(&arena, kiln_plan_slot_t);
   *arena_slot = (kiln_plan_slot_t){kiln_arena_copy(&arena, &rows, sizeof rows), 1};
@@ -288,6 +308,10 @@ static void a_plan_comes_back_from_its_bytes(void **state) {
   assert_true(kiln_dim_is(back->launches[0].slots[3].dim, -5));
   assert_true(kiln_dim_equal(back->launches[0].scratch.workspace_bytes, back->launches[0].grid[0].dim));
   assert_true(kiln_dim_is(back->launches[0].scratch.counters, 3));
+  const kiln_table_t *table = back->launches[0].table;
+  assert_int_equal(table->row_count, 2);
+  assert_true(kiln_dim_equal(table->cells[5].dim, back->launches[0].grid[0].dim));
+  assert_int_equal(table->blocks[3].divisor, 8);
   assert_memory_equal(back->constants[0].data, "\1\2\3\4", 4);
   assert_string_equal(back->constraints[0].message, "a size is negative");
 }
@@ -338,6 +362,37 @@ static void every_index_of_a_plan_is_checked(void **state) {
   launch->scratch.counters = kiln_dim_constant(1);
   launch->grid[0].divisor = 0;
   assert_plan_refused(plan, "plan.launches[0].grid must be an integer from 1 to 4294967295");
+}
+
+static void every_row_of_a_table_is_checked(void **state) {
+  (void)state;
+  kiln_plan_t *plan = (kiln_plan_t *)make_plan();
+  kiln_launch_t *launch = (kiln_launch_t *)plan->launches;
+  kiln_table_t *table = (kiln_table_t *)launch->table;
+  kiln_slot_t *cells = (kiln_slot_t *)table->cells, *last = (kiln_slot_t *)&launch->slots[7];
+  cells[3].buffer.index = 2;
+  assert_plan_refused(plan, "plan.launches[0].table[3][3] names a buffer that the plan has not");
+  cells[3].buffer.index = 0;
+  cells[4].kind = KILN_SLOT_DIM64;
+  assert_plan_refused(plan, "plan.launches[0].table[3] has columns of several kinds");
+  cells[4].kind = KILN_SLOT_WORKSPACE;
+  assert_plan_refused(plan, "plan.launches[0].table[3][4] is of a kind that has no meaning here");
+  cells[4].kind = KILN_SLOT_CONSTANT;
+  table->capacity = 1;
+  assert_plan_refused(plan, "plan.launches[0].table[3] has more rows than its capacity");
+  table->capacity = 0; /* in device memory: no parameter holds it */
+  assert_plan_refused(plan, "plan.launches[0].slots[7] is of a kind that has no meaning here");
+  last->kind = KILN_SLOT_TABLE_ROWS;
+  table->capacity = 8;
+  assert_plan_refused(plan, "plan.launches[0].slots[7] is of a kind that has no meaning here");
+  last->kind = KILN_SLOT_PLACE;
+  assert_plan_refused(plan, "plan.launches[0].slots[7] is of a kind that has no meaning here");
+  last->kind = KILN_SLOT_TABLE;
+  table->column_count = 4;
+  table->row_count = 1;
+  assert_plan_refused(plan, "plan.launches[0].table[3] has a wide column behind a narrow one");
+  launch->table = NULL;
+  assert_plan_refused(plan, "plan.launches[0].slots[7] is of a kind that has no meaning here");
 }
 
 /* --- damage --------------------------------------------------------------------------------------------- */
@@ -424,6 +479,7 @@ int main(void) {
       cmocka_unit_test(a_plan_comes_back_from_its_bytes),
       cmocka_unit_test(guards_decide_whether_a_plan_fits),
       cmocka_unit_test(every_index_of_a_plan_is_checked),
+      cmocka_unit_test(every_row_of_a_table_is_checked),
       cmocka_unit_test(damaged_bytes_never_crash_a_decoder),
       cmocka_unit_test(an_arena_exhausted_at_any_point_leaks_nothing),
   };
