@@ -301,7 +301,7 @@ static kiln_expr_id_t read_value(kiln_lowering_t *lowering, const kiln_request_t
 kiln_kernel_store_t kiln_lower_store(kiln_lowering_t *lowering, const kiln_store_t *store,
                                      const kiln_expr_id_t *index) {
   kiln_kernel_t *kernel = lowering->kernel;
-  const kiln_type_t *type = type_of(lowering, store->window ? store->window->of : store->value);
+  const kiln_type_t *type = type_of(lowering, store->window ? store->window->as : store->value);
   kiln_dim_t strides[KILN_MAX_RANK];
   kiln_kernel_buffer_t buffer = {.ref = store->buffer, .dtype = type->dtype, .written = true};
   layout_of(lowering, type, buffer.ref, strides, &buffer.align_bytes);

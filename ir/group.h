@@ -23,8 +23,9 @@ typedef struct {
 
 /* Where a value lies inside a larger one: it was to be concatenated, and is written there at once. */
 typedef struct {
-  kiln_value_id_t of; /* what the buffer holds; no node list has it, several stores make it together */
-  kiln_dim_t start[KILN_MAX_RANK]; /* where the value's first element stands in it, per axis */
+  kiln_value_id_t of; /* what the buffer holds and readers know: several stores make it together */
+  kiln_value_id_t as; /* the concatenation: the same value, or one of which it is a reshape */
+  kiln_dim_t start[KILN_MAX_RANK]; /* where the stored value's first element stands in `as`, per axis */
 } kiln_window_t;
 
 /* One value written by a group. The same value may be stored twice (returned twice, or returned and read on).

@@ -35,6 +35,8 @@ typedef struct {
   uint32_t level, window;
   uint32_t space, base_space; /* of the value, and of what a repetition at its end repeats */
   bool is_cut, is_small;
+  const kiln_window_t *at; /* where in a dissolved concatenation; NULL: in a buffer of its own */
+  size_t number;           /* in the order of their making */
 } stored_t;
 
 static bool is_of_region(const stored_t *stored) { return stored->window >= FIRST_REGION_WINDOW; }
@@ -56,8 +58,11 @@ typedef struct {
   uint32_t *levels;      /* per value */
   uint32_t *apart;       /* per value: the number of the only kernels that may store it; 0: any */
   uint32_t *output_uses; /* per value: how often it is returned */
-  kiln_map_t *spaces;    /* number of elements as words -> space */
-  kiln_map_t *open;      /* (level, window, space) -> bucket + 1 */
+  windows_t windows;
+  bool *is_part;      /* per value: it is stored to a window */
+  bool *is_read;      /* per value: some kernel reads it from memory */
+  kiln_map_t *spaces; /* number of elements as words -> space */
+  kiln_map_t *open;   /* (level, window, space) -> bucket + 1 */
   stored_t *stored;
   size_t stored_count, stored_capacity;
   bucket_t *buckets;
@@ -141,7 +146,7 @@ static kiln_value_id_t without_repetition(const state_t *s, kiln_value_id_t valu
   return value;
 }
 
-static void store(state_t *s, kiln_value_id_t value) {
+static stored_t describe(state_t *s, kiln_value_id_t value) {
   const kiln_type_t *types = s->g.graph->types;
   double at_once = (double)s->g.target->sm_count * THREADS_PER_SM;
   stored_t stored = {.value = value,
@@ -152,14 +157,36 @@ static void store(state_t *s, kiln_value_id_t value) {
                      .is_small = typical_elements(s->g.graph, &types[value]) < at_once};
   stored.base_space =
       s->g.options->unfused ? stored.space : space_of(s, &types[without_repetition(s, value)]);
+  if (stored.level > s->max_level) s->max_level = stored.level;
+  return stored;
+}
+
+static void add_stored(state_t *s, stored_t stored) {
+  stored.number = s->stored_count;
+  KILN_PUSH(s->g.arena, s->stored, s->stored_count, s->stored_capacity, stored);
+}
+
+static void store(state_t *s, kiln_value_id_t value) {
+  stored_t stored = describe(s, value);
   uint32_t uses = s->output_uses[value];
   do {
     stored.use_count = uses < s->most_uses ? uses : s->most_uses;
-    KILN_PUSH(s->g.arena, s->stored, s->stored_count, s->stored_capacity, stored);
+    add_stored(s, stored);
     stored.first_use += stored.use_count;
     uses -= stored.use_count;
   } while (uses);
-  if (stored.level > s->max_level) s->max_level = stored.level;
+}
+
+static void store_part(state_t *s, const part_t *part) {
+  stored_t stored = describe(s, part->value);
+  stored.at = part->window;
+  stored.is_cut |= s->g.cuts[part->window->of] != CUT_NONE;
+  add_stored(s, stored);
+}
+
+static bool is_stored_whole(const state_t *s, kiln_value_id_t value) {
+  bool is_stored = s->g.cuts[value] != CUT_NONE || s->output_uses[value];
+  return is_stored && !s->windows.is_dissolved[value] && !kiln_type_is_empty(&s->g.graph->types[value]);
 }
 
 static void find_stores(state_t *s) {
@@ -170,14 +197,21 @@ static void find_stores(state_t *s) {
     if (uses < s->most_uses) s->most_uses = uses;
   }
   for (uint32_t i = 0; i < graph->output_count; i++) s->output_uses[graph->outputs[i]]++;
+  s->windows = s->g.options->unfused
+                   ? (windows_t){.is_dissolved = KILN_NEW_ARRAY(s->g.arena, bool, graph->value_count)}
+                   : find_windows(&s->g, s->output_uses);
+  s->is_part = KILN_NEW_ARRAY(s->g.arena, bool, graph->value_count);
+  for (size_t i = 0; i < s->windows.count; i++) s->is_part[s->windows.parts[i].value] = true;
   kiln_value_id_t *values = KILN_NEW_ARRAY(s->g.arena, kiln_value_id_t, graph->value_count);
   size_t count = 0;
   for (uint32_t v = 0; v < graph->value_count; v++) {
-    bool is_stored = s->g.cuts[v] != CUT_NONE || s->output_uses[v];
-    if (is_stored && !kiln_type_is_empty(&graph->types[v])) values[count++] = v;
+    if (is_stored_whole(s, v) || s->is_part[v]) values[count++] = v;
   }
-  find_levels(&s->g, &s->cone, values, count, s->levels);
-  for (size_t i = 0; i < count; i++) store(s, values[i]);
+  find_levels(&s->g, &s->cone, &s->windows, values, count, s->levels);
+  for (size_t i = 0; i < count; i++) {
+    if (is_stored_whole(s, values[i])) store(s, values[i]);
+  }
+  for (size_t i = 0; i < s->windows.count; i++) store_part(s, &s->windows.parts[i]);
 }
 
 /* --- 3. which stores share a kernel -------------------------------------------------------------------- */
@@ -339,7 +373,7 @@ static void sort_numbers(uint32_t *numbers, size_t count) {
 static int by_value(const void *a, const void *b) {
   const stored_t *x = a, *y = b;
   if (x->value != y->value) return x->value < y->value ? -1 : 1;
-  return by_number(&x->first_use, &y->first_use);
+  return x->number < y->number ? -1 : x->number > y->number;
 }
 
 static int by_level(const void *a, const void *b) {
@@ -381,17 +415,44 @@ static const char *reason_of(const state_t *s, const bucket_t *bucket) {
   return is_alone ? "no neighbour has its iteration space" : "";
 }
 
-static void add_stores(state_t *s, const bucket_t *bucket, const uint32_t *first_output,
-                       const uint32_t *next_output, kiln_group_t *group) {
+/* Per value, its outputs in order. */
+typedef struct {
+  uint32_t *first, *next; /* per value, per output: an output + 1 */
+  uint32_t *temps;        /* per value: its temporary + 1 */
+} homes_t;
+
+static homes_t find_homes(kiln_arena_t *arena, const kiln_graph_t *graph) {
+  homes_t homes = {KILN_NEW_ARRAY(arena, uint32_t, graph->value_count),
+                   KILN_NEW_ARRAY(arena, uint32_t, graph->output_count),
+                   KILN_NEW_ARRAY(arena, uint32_t, graph->value_count)};
+  for (uint32_t o = graph->output_count; o-- > 0;) {
+    homes.next[o] = homes.first[graph->outputs[o]];
+    homes.first[graph->outputs[o]] = o + 1;
+  }
+  return homes;
+}
+
+static kiln_buffer_ref_t temp_of(state_t *s, homes_t *homes, kiln_value_id_t value) {
+  if (!homes->temps[value]) homes->temps[value] = ++s->temp_count;
+  return (kiln_buffer_ref_t){KILN_BUFFER_TEMP, homes->temps[value] - 1};
+}
+
+/* A part's own buffer is needed only if somebody reads it. */
+static void add_stores(state_t *s, const bucket_t *bucket, homes_t *homes, kiln_group_t *group) {
   kiln_store_t *stores = KILN_NEW_ARRAY(s->g.arena, kiln_store_t, bucket->buffer_count);
   for (size_t i = 0; i < bucket->count; i++) {
     const stored_t *stored = &bucket->items[i];
-    if (!stored->use_count) {
-      stores[group->store_count++] = (kiln_store_t){stored->value, {KILN_BUFFER_TEMP, s->temp_count++}, NULL};
+    kiln_value_id_t held = stored->at ? stored->at->of : stored->value;
+    uint32_t output = homes->first[held];
+    if (stored->at || !stored->use_count) {
+      bool is_needed = stored->at || !s->is_part[held] || s->is_read[held];
+      kiln_buffer_ref_t home = {KILN_BUFFER_OUTPUT, output - 1};
+      if (is_needed && !output) home = temp_of(s, homes, held);
+      if (is_needed) stores[group->store_count++] = (kiln_store_t){stored->value, home, stored->at};
+      continue;
     }
-    uint32_t output = first_output[stored->value];
     for (uint32_t use = 0; use < stored->first_use + stored->use_count;
-         use++, output = next_output[output - 1]) {
+         use++, output = homes->next[output - 1]) {
       if (use < stored->first_use) continue;
       stores[group->store_count++] = (kiln_store_t){stored->value, {KILN_BUFFER_OUTPUT, output - 1}, NULL};
     }
@@ -424,20 +485,21 @@ static kiln_grouping_t *make_groups(state_t *s) {
   kiln_arena_t *arena = s->g.arena;
   const kiln_graph_t *graph = s->g.graph;
   if (s->bucket_count) qsort(s->buckets, s->bucket_count, sizeof *s->buckets, by_level);
-  uint32_t *first_output = KILN_NEW_ARRAY(arena, uint32_t, graph->value_count);
-  uint32_t *next_output = KILN_NEW_ARRAY(arena, uint32_t, graph->output_count);
-  for (uint32_t o = graph->output_count; o-- > 0;) {
-    next_output[o] = first_output[graph->outputs[o]];
-    first_output[graph->outputs[o]] = o + 1;
-  }
+  homes_t homes = find_homes(arena, graph);
   kiln_group_t *groups = KILN_NEW_ARRAY(arena, kiln_group_t, s->bucket_count);
+  s->is_read = KILN_NEW_ARRAY(arena, bool, graph->value_count);
   for (size_t i = 0; i < s->bucket_count; i++) {
     groups[i] = make_group(s, &s->buckets[i]);
-    add_stores(s, &s->buckets[i], first_output, next_output, &groups[i]);
+    for (uint32_t k = 0; k < groups[i].input_count; k++) s->is_read[groups[i].inputs[k]] = true;
+  }
+  uint32_t count = 0;
+  for (size_t i = 0; i < s->bucket_count; i++) {
+    add_stores(s, &s->buckets[i], &homes, &groups[i]);
+    if (groups[i].store_count) groups[count++] = groups[i];
   }
   kiln_grouping_t *out = KILN_NEW(arena, kiln_grouping_t);
   out->groups = groups;
-  out->group_count = (uint32_t)s->bucket_count;
+  out->group_count = count;
   out->temp_count = s->temp_count;
   return out;
 }

@@ -131,9 +131,23 @@ double typical_bytes(const kiln_graph_t *graph, const kiln_type_t *type);
 bool is_dear(kiln_op_t op);
 void cut_by_cost(grouping_t *grouping);
 void cut_by_size(grouping_t *grouping);
-/* The level of each stored value: values of one level do not depend on each other. */
-void find_levels(const grouping_t *grouping, cone_t *cone, const kiln_value_id_t *stored, size_t count,
-                 uint32_t *out_levels);
+/* -- windows.c: concatenations that no kernel makes: their parts are stored in place */
+typedef struct {
+  kiln_value_id_t value;
+  const kiln_window_t *window; /* where it is stored */
+} part_t;
+
+typedef struct {
+  part_t *parts;
+  size_t count, capacity;
+  bool *is_dissolved; /* per value: nobody stores it as a whole */
+} windows_t;
+
+windows_t find_windows(grouping_t *grouping, const uint32_t *output_uses);
+/* The level of each stored value, or part: values of one level do not depend on each other. A dissolved value
+ * is there when the last of its parts is, on the level of that one. */
+void find_levels(const grouping_t *grouping, cone_t *cone, const windows_t *windows,
+                 const kiln_value_id_t *stored, size_t count, uint32_t *out_levels);
 /* Storage, temporaries and slots of a grouping whose groups are final. */
 void plan_buffers(const grouping_t *grouping, kiln_grouping_t *out);
 /* Bytes of all slots, symbols at their typical values. */

@@ -17,6 +17,7 @@ typedef struct {
   const grouping_t *grouping;
   uint32_t *units;               /* per value that is stored: its unit + 1 */
   uint32_t *first_edges, *waits; /* per unit: the first edge from it, + 1; edges to it */
+  bool *is_dissolved;            /* per unit: no kernel, but a value that others make in parts */
   edge_t *edges;
   size_t edge_count, edge_capacity;
 } order_t;
@@ -36,6 +37,13 @@ static uint32_t find_units(order_t *order, const kiln_value_id_t *stored, size_t
   return unit_count;
 }
 
+static void add_edge(order_t *order, uint32_t from, uint32_t to) {
+  edge_t edge = {to, order->first_edges[from]};
+  KILN_PUSH(order->grouping->arena, order->edges, order->edge_count, order->edge_capacity, edge);
+  order->first_edges[from] = (uint32_t)order->edge_count;
+  order->waits[to]++;
+}
+
 static void add_edges(order_t *order, cone_t *cone, kiln_value_id_t value) {
   const grouping_t *g = order->grouping;
   uint32_t to = order->units[value] - 1;
@@ -44,11 +52,19 @@ static void add_edges(order_t *order, cone_t *cone, kiln_value_id_t value) {
   for (size_t i = 0; i < cone->leaf_count; i++) {
     uint32_t from = order->units[cone->leaves[i]];
     if (cone->leaves[i] < g->graph->input_count || !from) continue;
-    edge_t edge = {to, order->first_edges[from - 1]};
-    KILN_PUSH(g->arena, order->edges, order->edge_count, order->edge_capacity, edge);
-    order->first_edges[from - 1] = (uint32_t)order->edge_count;
-    order->waits[to]++;
+    add_edge(order, from - 1, to);
   }
+}
+
+/* A dissolved value is a unit that waits for its parts. Returns how many units there are then. */
+static uint32_t add_dissolved(order_t *order, const windows_t *windows, uint32_t unit_count) {
+  for (size_t i = 0; i < windows->count; i++) {
+    uint32_t *unit = &order->units[windows->parts[i].window->of];
+    if (!*unit) *unit = ++unit_count;
+    order->is_dissolved[*unit - 1] = true;
+    add_edge(order, order->units[windows->parts[i].value] - 1, *unit - 1);
+  }
+  return unit_count;
 }
 
 static uint32_t *walk(order_t *order, uint32_t unit_count) {
@@ -62,7 +78,8 @@ static uint32_t *walk(order_t *order, uint32_t unit_count) {
     uint32_t from = queue[done++];
     for (uint32_t e = order->first_edges[from]; e; e = order->edges[e - 1].next) {
       uint32_t to = order->edges[e - 1].to;
-      if (levels[to] <= levels[from]) levels[to] = levels[from] + 1;
+      uint32_t level = levels[from] + !order->is_dissolved[to];
+      if (levels[to] < level) levels[to] = level;
       if (!--order->waits[to]) queue[queued++] = to;
     }
   }
@@ -70,14 +87,18 @@ static uint32_t *walk(order_t *order, uint32_t unit_count) {
   return levels;
 }
 
-void find_levels(const grouping_t *g, cone_t *cone, const kiln_value_id_t *stored, size_t count,
-                 uint32_t *out_levels) {
+void find_levels(const grouping_t *g, cone_t *cone, const windows_t *windows, const kiln_value_id_t *stored,
+                 size_t count, uint32_t *out_levels) {
+  size_t most = count + windows->count;
   order_t order = {.grouping = g,
                    .units = KILN_NEW_ARRAY(g->arena, uint32_t, g->graph->value_count),
-                   .first_edges = KILN_NEW_ARRAY(g->arena, uint32_t, count),
-                   .waits = KILN_NEW_ARRAY(g->arena, uint32_t, count)};
-  uint32_t unit_count = find_units(&order, stored, count);
+                   .first_edges = KILN_NEW_ARRAY(g->arena, uint32_t, most),
+                   .waits = KILN_NEW_ARRAY(g->arena, uint32_t, most),
+                   .is_dissolved = KILN_NEW_ARRAY(g->arena, bool, most)};
+  uint32_t unit_count = add_dissolved(&order, windows, find_units(&order, stored, count));
   for (size_t i = 0; i < count; i++) add_edges(&order, cone, stored[i]);
   const uint32_t *levels = walk(&order, unit_count);
-  for (size_t i = 0; i < count; i++) out_levels[stored[i]] = levels[order.units[stored[i]] - 1];
+  for (uint32_t v = 0; v < g->graph->value_count; v++) {
+    if (order.units[v]) out_levels[v] = levels[order.units[v] - 1];
+  }
 }

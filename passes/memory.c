@@ -23,12 +23,15 @@ memory_t memory_create(const grouping_t *g, const kiln_group_t *groups, uint32_t
   return memory;
 }
 
+/* Of a dissolved value each writer counts its own part, whoever comes first. */
 double memory_needed(const memory_t *memory, const kiln_group_t *group) {
+  const kiln_graph_t *graph = memory->grouping->graph;
   double bytes = 0;
   for (uint32_t k = 0; k < group->store_count; k++) {
-    kiln_value_id_t held = held_value(&group->stores[k]);
-    bool is_first = !k || held_value(&group->stores[k - 1]) != held;
-    if (!memory->is_held[held] && is_first) bytes += memory->bytes[held];
+    const kiln_store_t *store = &group->stores[k];
+    kiln_value_id_t held = held_value(store);
+    if (memory->is_held[held] || memory->bytes[held] <= 0) continue;
+    bytes += store->window ? typical_bytes(graph, &graph->types[store->value]) : memory->bytes[held];
   }
   return bytes;
 }

@@ -251,7 +251,7 @@ static void random_layers_are_ordered_without_cycles(void **state) {
 
 static void random_graphs_keep_the_rules(void **state) {
   (void)state;
-  for (uint64_t seed = 1; seed <= 200; seed++) {
+  for (uint64_t seed = 1; seed <= 400; seed++) {
     kiln_arena_t arena = {0};
     kiln_random_options_t random = {.node_count = 5 + (uint32_t)(seed % 60)};
     group(&arena, kiln_graph_canonicalize(&arena, kiln_random_graph(&arena, seed, &random)));
