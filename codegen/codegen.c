@@ -13,7 +13,7 @@
 static const kiln_family_t families[] = {
     {"elementwise", kiln_elementwise_accepts, 400, 480, NULL},
     {"rows", kiln_rows_accepts, 400, 480, kiln_rows_classify},
-    {"contraction", kiln_contraction_accepts, 400, 480, NULL},
+    {"contraction", kiln_contraction_accepts, 400, 480, kiln_contraction_classify},
 };
 
 static const kiln_generate_t generators[] = {

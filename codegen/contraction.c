@@ -83,6 +83,13 @@ void kiln_contraction_result_index(kiln_contraction_t *c, kiln_expr_id_t *out_in
   if (b->rank > 1) out_index[next] = c->n.index;
 }
 
+const kiln_codegen_context_t *kiln_contraction_context(const kiln_contraction_t *c, uint32_t width) {
+  kiln_codegen_context_t *own = kiln_arena_copy(c->kernel->arena, c->context, sizeof *own);
+  kiln_symbol_class_t symbols = kiln_grouped_class(c->context->symbol_class, width);
+  own->symbol_class = kiln_arena_copy(c->kernel->arena, &symbols, sizeof symbols);
+  return own;
+}
+
 /* --- operands ------------------------------------------------------------------------------------------ */
 
 /* The index into a matmul's operand: its batch axes, then its matrix. */
@@ -151,6 +158,7 @@ kiln_status_t kiln_contraction_generate(kiln_arena_t *arena, const kiln_graph_t 
                           .context = context,
                           .node = find_node(graph, group)};
   KILN_TRY(check_group(graph, group));
+  c.has_widths = context->grouped && context->grouped->selector_count;
   c.dtype = type_of(&c, c.node->operands[0])->dtype;
   c.accumulator = accumulator_of(c.dtype);
   c.uses_tensor_cores = kiln_dtype_is_half(c.dtype);

@@ -15,6 +15,7 @@
 #define KILN_CODEGEN_CONTRACTION_H
 
 #include "codegen/emit.h"
+#include "codegen/grouped.h"
 #include "codegen/lower.h"
 #include "codegen/schedule.h"
 
@@ -57,6 +58,9 @@ typedef struct {
   const char *row_name;
   uint32_t tile_rows;
   kiln_copy_t copy;
+  /* Of a grouped kernel: a copy for each width that members have, alike but for that. */
+  const kiln_selector_t *selector;
+  kiln_copy_t copies[KILN_MOST_WIDTHS];
 } kiln_operand_t;
 
 /* A tile of results and the threads that make it. */
@@ -96,7 +100,9 @@ typedef struct {
   kiln_expr_id_t tile_m, tile_n; /* which tile of results: LINEAR */
   uint32_t tile_m_axis, tile_n_axis;
   kiln_region_t epilogue;
-  bool stores_along_m; /* the epilogue's vectors are; else along n */
+  bool has_widths;                           /* a grouped kernel whose members have sizes of their own */
+  kiln_region_t epilogues[KILN_MOST_WIDTHS]; /* then: for each width */
+  bool stores_along_m;                       /* the epilogue's vectors are; else along n */
 } kiln_contraction_t;
 
 /* Elements of 16 bytes. */
@@ -108,6 +114,8 @@ static inline uint32_t kiln_contraction_chunk(const kiln_contraction_t *c) {
  * time share a bank. */
 static inline uint32_t kiln_contraction_sums_stride(const kiln_contraction_t *c) { return c->tile.n + 8; }
 
+/* The context in which everything has this width. */
+const kiln_codegen_context_t *kiln_contraction_context(const kiln_contraction_t *c, uint32_t width);
 /* The index of each axis of a shape, given the position in row-major order. */
 void kiln_contraction_unflatten(kiln_kernel_t *kernel, kiln_expr_id_t position, uint32_t rank,
                                 const kiln_dim_t *dims, kiln_expr_id_t *out_index);

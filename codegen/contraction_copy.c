@@ -70,22 +70,20 @@ static void name_axes(kiln_emitter_t *emitter, const kiln_contraction_t *c, cons
   if (copy->has_step_axis) kiln_emit_name_axis(emitter, copy->step_axis, inner->name, is_wide);
 }
 
-static void tell_copy(kiln_emitter_t *emitter, const kiln_operand_t *operand) {
-  const kiln_copy_t *copy = &operand->copy;
+static void tell_copy(kiln_emitter_t *emitter, const kiln_operand_t *operand, const kiln_copy_t *copy) {
   kiln_emit_line(emitter, "// %s: %s, %u element%s along %s at a time.", operand->name,
                  copy->is_async ? "copied" : "computed", copy->width, copy->width == 1 ? "" : "s",
                  copy->along_rows ? operand->row_name : "k");
 }
 
-void kiln_contraction_emit_copy(kiln_emitter_t *emitter, const kiln_contraction_t *c,
-                                const kiln_operand_t *operand, const char *type) {
-  const kiln_copy_t *copy = &operand->copy;
+static void emit_copy(kiln_emitter_t *emitter, const kiln_contraction_t *c, const kiln_operand_t *operand,
+                      const kiln_copy_t *copy, const char *type) {
   coordinate_t outer = coordinate(emitter, c, operand, !copy->along_rows, 1);
   coordinate_t inner = coordinate(emitter, c, operand, copy->along_rows, copy->width);
   uint32_t per_row = inner.size / copy->width, pieces = outer.size * per_row, threads = c->tile.threads;
   uint32_t bytes = copy->width * (uint32_t)kiln_dtype_bytes(c->dtype);
   name_axes(emitter, c, copy, &outer, &inner, type[0] == 'l');
-  tell_copy(emitter, operand);
+  tell_copy(emitter, operand, copy);
   kiln_emit_line(emitter, copy->is_async ? "#pragma unroll" : "#pragma unroll 2");
   kiln_emit_line(emitter, "for (int i = 0; i < %u; ++i) {", (pieces + threads - 1) / threads);
   emitter->indent++;
@@ -106,5 +104,29 @@ void kiln_contraction_emit_copy(kiln_emitter_t *emitter, const kiln_contraction_
   }
   emit_piece(emitter, c, copy);
   emitter->indent--;
+  kiln_emit_line(emitter, "}");
+}
+
+/* Where members differ in their widths, only this copy varies. */
+void kiln_contraction_emit_copy(kiln_emitter_t *emitter, const kiln_contraction_t *c,
+                                const kiln_operand_t *operand, const char *type) {
+  const kiln_selector_t *selector = operand->selector;
+  const kiln_codegen_context_t *context = emitter->context;
+  if (!selector) {
+    emit_copy(emitter, c, operand, &operand->copy, type);
+    return;
+  }
+  for (uint32_t i = 0; i < selector->count; i++) {
+    bool is_last = i + 1 == selector->count;
+    if (is_last)
+      kiln_emit_line(emitter, i ? "} else {" : "{");
+    else
+      kiln_emit_line(emitter, "%sif (%s == %u) {", i ? "} else " : "", selector->name, selector->widths[i]);
+    emitter->indent++;
+    emitter->context = kiln_contraction_context(c, selector->widths[i]);
+    emit_copy(emitter, c, operand, &operand->copies[i], type);
+    emitter->context = context;
+    emitter->indent--;
+  }
   kiln_emit_line(emitter, "}");
 }

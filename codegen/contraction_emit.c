@@ -32,6 +32,14 @@ static bool is_static(const kiln_contraction_t *c) {
 /* Blocks are numbered along m first, then n, then batch; with symbols the grid does that. */
 static void emit_place(kernel_t *k) {
   const kiln_contraction_t *c = k->c;
+  if (c->context->grouped) {
+    LINE(k, "const %s tiles_m = (%s + %u) / %u, tiles_n = (%s + %u) / %u;", k->type,
+         kiln_emit_dim(&k->emitter, c->m.extent, false), c->tile.m - 1, c->tile.m,
+         kiln_emit_dim(&k->emitter, c->n.extent, false), c->tile.n - 1, c->tile.n);
+    LINE(k, "const %s tile_m = block %% tiles_m, tile_n = block / tiles_m %% tiles_n;", k->type);
+    LINE(k, "const %s batch = block / tiles_m / tiles_n;", k->type);
+    return;
+  }
   if (!is_static(c)) {
     LINE(k, "const %s tile_m = blockIdx.x, tile_n = blockIdx.y, batch = blockIdx.z;", k->type);
     return;
@@ -55,7 +63,7 @@ static kiln_status_t find_grid(const kiln_contraction_t *c, kiln_kernel_source_t
   out->grid[0] = (kiln_extent_t){c->m.extent, c->tile.m};
   out->grid[1] = (kiln_extent_t){c->n.extent, c->tile.n};
   out->grid[2] = (kiln_extent_t){c->batch.extent, 1};
-  if (!is_static(c)) return NULL;
+  if (!is_static(c) || c->context->grouped) return NULL;
   int64_t blocks;
   if (__builtin_mul_overflow(tiles_of(c->m.extent, c->tile.m), tiles_of(c->n.extent, c->tile.n), &blocks) ||
       __builtin_mul_overflow(blocks, c->batch.extent.constant, &blocks) || blocks > INT32_MAX)
@@ -166,6 +174,8 @@ static void emit_plain_threads(kernel_t *k) {
   LINE(k, "const int thread_m = warp / 2 * 4 + lane / 8, thread_n = warp %% 2 * 8 + lane %% 8;");
   LINE(k, "%s total[%u][%u] = {};", k->sum, m, n);
   if (k->has_chains) LINE(k, "%s part[%u][%u] = {};", k->sum, m, n);
+  if (k->has_chains && c->has_widths) /* as each member does alone */
+    LINE(k, "const bool is_long = steps > %u;", 2 * KILN_CONTRACTION_CHAIN / c->tile.k);
 }
 
 static void emit_plain_fragment(kernel_t *k, const kiln_operand_t *operand) {
@@ -203,7 +213,7 @@ static void emit_plain_products(kernel_t *k) {
        sums, sums);
   close_block(k, "}");
   if (!k->has_chains) return;
-  LINE(k, "if (step %% %u == %u) {", KILN_CONTRACTION_CHAIN / c->tile.k,
+  LINE(k, "if (%sstep %% %u == %u) {", c->has_widths ? "is_long && " : "", KILN_CONTRACTION_CHAIN / c->tile.k,
        KILN_CONTRACTION_CHAIN / c->tile.k - 1);
   open_block(k);
   emit_add_parts(k);
@@ -267,7 +277,7 @@ static void name_epilogue_axes(kernel_t *k, const char *inner) {
 }
 
 /* The outer and the inner axis of the epilogue: m and n, or n and m. */
-static void emit_epilogue(kernel_t *k) {
+static void emit_stores(kernel_t *k) {
   const kiln_contraction_t *c = k->c;
   kiln_emitter_t *emitter = &k->emitter;
   bool along_m = c->stores_along_m;
@@ -286,6 +296,31 @@ static void emit_epilogue(kernel_t *k) {
   name_epilogue_axes(k, inner);
   kiln_emit_point(emitter, &c->epilogue);
   close_block(k, "}");
+}
+
+static void emit_epilogue(kernel_t *k) {
+  kiln_contraction_t *c = k->c;
+  const kiln_codegen_context_t *context = k->emitter.context;
+  const kiln_selector_t *selector = c->has_widths ? &context->grouped->selectors[2] : NULL;
+  if (!selector) {
+    emit_stores(k);
+    return;
+  }
+  for (uint32_t i = 0; i < selector->count; i++) {
+    bool is_last = i + 1 == selector->count;
+    if (is_last)
+      LINE(k, i ? "} else {" : "{");
+    else
+      LINE(k, "%sif (%s == %u) {", i ? "} else " : "", selector->name, selector->widths[i]);
+    open_block(k);
+    c->epilogue = c->epilogues[i];
+    k->emitter.context = kiln_contraction_context(c, selector->widths[i]);
+    emit_stores(k);
+    k->emitter.context = context;
+    k->emitter.indent--;
+  }
+  LINE(k, "}");
+  LINE(k, "__syncthreads(); // before the next member's tile");
 }
 
 /* --- the kernel ---------------------------------------------------------------------------------------- */
@@ -381,6 +416,8 @@ kiln_status_t kiln_contraction_emit(kiln_contraction_t *c, kiln_kernel_source_t 
       .entry = "kiln_contraction", .block = {c->tile.threads, 1, 1}, .shared_bytes = shared_bytes(c)};
   KILN_TRY(find_grid(c, out_kernel));
   kiln_emit_begin(&k.emitter);
+  k.emitter.takes_turns = c->has_widths;
+  k.emitter.indent += c->has_widths;
   emit_body(&k);
   return kiln_emit_finish(&k.emitter, c->grouping, out_kernel);
 }

@@ -224,8 +224,24 @@ static kiln_region_t region_along(kiln_contraction_t *c, const kiln_kernel_store
   return kiln_schedule_vectorize(kernel, region, c->context);
 }
 
+/* Along n for every width that members have. */
+static void choose_widths(kiln_contraction_t *c, const kiln_kernel_store_t *stores) {
+  const kiln_codegen_context_t *context = c->context;
+  const kiln_selector_t *selector = &context->grouped->selectors[2];
+  for (uint32_t i = 0; i < selector->count; i++) {
+    c->context = kiln_contraction_context(c, selector->widths[i]);
+    c->epilogues[i] = region_along(c, stores, false);
+    c->context = context;
+  }
+  c->epilogue = c->epilogues[0];
+}
+
 /* Along n, unless only m has neighbours in memory. */
 static void choose_direction(kiln_contraction_t *c, const kiln_kernel_store_t *stores) {
+  if (c->has_widths) {
+    choose_widths(c, stores);
+    return;
+  }
   c->epilogue = region_along(c, stores, false);
   if (c->epilogue.lanes > 1) return;
   kiln_region_t along_m = region_along(c, stores, true);

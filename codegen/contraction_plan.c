@@ -144,6 +144,25 @@ static kiln_copy_t choose_copy(kiln_contraction_t *c, const kiln_operand_t *oper
   return computed_copy(c, operand, prefers_rows);
 }
 
+static kiln_copy_t choose_copies(kiln_contraction_t *c, kiln_operand_t *operand, uint32_t number) {
+  if (!c->has_widths) return choose_copy(c, operand);
+  const kiln_codegen_context_t *context = c->context;
+  operand->selector = &context->grouped->selectors[number];
+  for (uint32_t i = 0; i < operand->selector->count; i++) {
+    c->context = kiln_contraction_context(c, operand->selector->widths[i]);
+    operand->copies[i] = choose_copy(c, operand);
+    c->context = context;
+  }
+  return operand->copies[0];
+}
+
+static bool is_any_async(const kiln_operand_t *operand) {
+  bool is_async = operand->copy.is_async;
+  for (uint32_t i = 0; operand->selector && i < operand->selector->count; i++)
+    is_async |= operand->copies[i].is_async;
+  return is_async;
+}
+
 /* --- the tile ------------------------------------------------------------------------------------------ */
 
 typedef struct {
@@ -178,6 +197,21 @@ static double cost_of(const kiln_contraction_t *c, shape_t shape) {
   return ceil(tiles / c->context->target->sm_count) * (shape.m * shape.n + 32.0 * (shape.m + shape.n));
 }
 
+/* The same for many members whose tiles are dealt out to the SMs, the longest first: the last tile that is
+ * dealt begins when an SM has done its share at the latest. */
+static double cost_of_group(const kiln_contraction_t *c, shape_t shape) {
+  const kiln_grouped_t *grouped = c->context->grouped;
+  double step = shape.m * shape.n + 32.0 * (shape.m + shape.n), total = 0, longest = 0;
+  for (uint32_t i = 0; i < grouped->product_count; i++) {
+    const kiln_product_size_t *size = &grouped->products[i];
+    double tile = step * (ceil(size->k / 32) + 2); /* sums and stores are worth two steps */
+    total += tile * ceil(size->m / shape.m) * ceil(size->n / shape.n);
+    if (tile > longest) longest = tile;
+  }
+  double share = total / c->context->target->sm_count;
+  return share > longest ? share + longest / 2 : longest + share / 2;
+}
+
 /* Can the threads of a plain tile read 16 bytes along its rows, and do a thread's sums and what it multiplies
  * at a time fit registers? */
 static bool is_possible(const kiln_contraction_t *c, shape_t shape) {
@@ -192,11 +226,15 @@ static kiln_tile_t choose_tile(const kiln_contraction_t *c) {
   size_t count = c->uses_tensor_cores ? sizeof tensor_shapes / sizeof *tensor_shapes
                                       : sizeof plain_shapes / sizeof *plain_shapes;
   const shape_t *best = NULL;
+  double least = 0;
   for (size_t i = 0; i < count; i++) {
     if (!is_possible(c, shapes[i])) continue;
-    if (!best || cost_of(c, shapes[i]) < cost_of(c, *best)) best = &shapes[i];
+    double cost = c->has_widths ? cost_of_group(c, shapes[i]) : cost_of(c, shapes[i]);
+    if (best && cost >= least) continue;
+    best = &shapes[i];
+    least = cost;
   }
-  bool is_async = c->a.copy.is_async || c->b.copy.is_async;
+  bool is_async = is_any_async(&c->a) || is_any_async(&c->b);
   return (kiln_tile_t){.m = best->m,
                        .n = best->n,
                        .k = ROW_BYTES / (uint32_t)kiln_dtype_bytes(c->dtype),
@@ -216,14 +254,14 @@ static bool is_small(const kiln_contraction_t *c) {
 }
 
 void kiln_contraction_plan(kiln_contraction_t *c) {
-  c->vector.per_thread = is_small(c);
+  c->vector.per_thread = !c->has_widths && is_small(c);
   c->is_vector = c->vector.per_thread || kiln_dim_is(c->m.extent, 1) || kiln_dim_is(c->n.extent, 1);
   if (c->is_vector) {
     kiln_contraction_plan_vector(c);
     return;
   }
-  c->a.copy = choose_copy(c, &c->a);
-  c->b.copy = choose_copy(c, &c->b);
+  c->a.copy = choose_copies(c, &c->a, 0);
+  c->b.copy = choose_copies(c, &c->b, 1);
   c->tile = choose_tile(c);
   c->a.tile_rows = c->tile.m;
   c->b.tile_rows = c->tile.n;

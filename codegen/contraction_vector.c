@@ -257,7 +257,8 @@ void kiln_contraction_emit_per_thread(kiln_contraction_writer_t *w) {
   const char *n = kiln_emit_dim(&w->emitter, c->n.extent, wide),
              *mn = kiln_emit_dim(&w->emitter, products, wide);
   LINE(w, "// A thread for each result.");
-  LINE(w, "const %s result = (%s)blockIdx.x * %u + threadIdx.x;", w->type, w->type, c->tile.threads);
+  LINE(w, "const %s result = (%s)%s * %u + threadIdx.x;", w->type, w->type, kiln_emit_block(&w->emitter),
+       c->tile.threads);
   LINE(w, "if (result >= %s) return;", kiln_emit_dim(&w->emitter, results, wide));
   LINE(w, "const %s batch = result / %s, m = result %% %s / %s, n = result %% %s;", w->type, mn, mn, n, n);
   emit_steps(w, step_name(w, "k"), "0", step_count(w, c->k.extent), 1, step_name(w, "k"));

@@ -1,7 +1,7 @@
 /* codegen/emit_members.c: the signature of a grouped kernel, and how a block finds its member.
  *
- * A member is a row of the launch's table (ir/plan.h): its pointers, its dimensions, its widths. The table is a
- * parameter, or lies in device memory where there are more rows than a parameter holds; then only the count
+ * A member is a row of the launch's table (ir/plan.h): its pointers, its dimensions, its widths. The table is
+ * a parameter, or lies in device memory where there are more rows than a parameter holds; then only the count
  * tells members apart, which is no part of the source. A block searches the prefixes of the members' blocks;
  * all its threads take the same steps. What follows is the body that a kernel for one member would have.
  * Called by emit.c.
@@ -102,7 +102,8 @@ const kiln_slot_t *kiln_emit_member_params(const kiln_emitter_t *emitter, kiln_b
 
 /* --- the block's member -------------------------------------------------------------------------------- */
 
-static void emit_search(const kiln_emitter_t *emitter, kiln_buffer_t *out, const char *number, const char *pad) {
+static void emit_search(const kiln_emitter_t *emitter, kiln_buffer_t *out, const char *number,
+                        const char *pad) {
   const char *first = access_first(emitter);
   kiln_buffer_printf(out,
                      "%sunsigned low = 0, high = %s;\n"
@@ -114,8 +115,8 @@ static void emit_search(const kiln_emitter_t *emitter, kiln_buffer_t *out, const
                      "%s    high = middle;\n"
                      "%s}\n"
                      "%sconst unsigned block = %s - %s[low];\n",
-                     pad, access_count(emitter), pad, pad, pad, first, number, pad, pad, pad, pad, pad, number,
-                     first);
+                     pad, access_count(emitter), pad, pad, pad, first, number, pad, pad, pad, pad, pad,
+                     number, first);
 }
 
 static void emit_values(const kiln_emitter_t *emitter, kiln_buffer_t *out, const char *pad) {

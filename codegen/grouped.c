@@ -111,6 +111,17 @@ static void find_selectors(builder_t *b) {
   b->grouped.lanes = b->class.lanes;
 }
 
+static void find_products(builder_t *b) {
+  kiln_product_size_t *sizes = KILN_NEW_ARRAY(b->arena, kiln_product_size_t, b->count);
+  if (b->members[0]->form != KILN_MEMBER_PRODUCT) return;
+  for (uint32_t i = 0; i < b->count; i++)
+    sizes[i] = (kiln_product_size_t){typical_of(b->members[i], KILN_MEMBER_M),
+                                     typical_of(b->members[i], KILN_MEMBER_N),
+                                     typical_of(b->members[i], KILN_MEMBER_K)};
+  b->grouped.products = sizes;
+  b->grouped.product_count = b->count;
+}
+
 /* --- (3) the kernel ------------------------------------------------------------------------------------ */
 
 static kiln_status_t generate(builder_t *b, kiln_generate_t family, kiln_guards_t *guards,
@@ -173,7 +184,8 @@ static kiln_status_t fill_row(builder_t *b, const kiln_member_t *member, const k
       row[k].dim = kiln_dim_constant(width_of(b, member, k - widths));
     else if (row[k].kind == KILN_SLOT_BUFFER)
       fits = place_cell(b, member, columns->cells[k].buffer, &row[k]);
-    else if (row[k].kind == KILN_SLOT_CONSTANT) /* a node of a LITERAL member stands where its original does */
+    else if (row[k].kind ==
+             KILN_SLOT_CONSTANT) /* a node of a LITERAL member stands where its original does */
       row[k].buffer.index = member->group->nodes[row[k].buffer.index];
     else
       fits = kiln_member_dim(b->arena, member, columns->cells[k].dim, &row[k].dim);
@@ -217,8 +229,9 @@ static void rely_on_widths(builder_t *b, const kiln_member_t *member) {
   }
   for (size_t i = 0; width > 1 && i < member->leaf_count; i++) {
     if (!kiln_dim_is_constant(member->leaves[i].offset) || !kiln_dim_is_constant(member->leaves[i].stride))
-      rely_on_leaf(b, &member->leaves[i],
-                   kiln_leaf_multiple(member, b->grouping, b->context->symbol_class, &member->leaves[i], width));
+      rely_on_leaf(
+          b, &member->leaves[i],
+          kiln_leaf_multiple(member, b->grouping, b->context->symbol_class, &member->leaves[i], width));
   }
   for (uint32_t i = 0; width > 1 && i < member->group->store_count; i++) {
     if (!kiln_dim_is_constant(member->results[i].offset) || !kiln_dim_is_constant(member->results[i].stride))
@@ -240,17 +253,33 @@ static kiln_status_t add_member(builder_t *b, const kiln_member_t *member, const
   return NULL;
 }
 
+/* Blocks that the device holds at once: each takes one tile after the other. A thread has up to 128
+ * registers.
+ */
+static uint32_t resident_blocks(const builder_t *b, const kiln_kernel_source_t *kernel) {
+  enum { REGISTERS = 128, RESERVED_SHARED_BYTES = 1024, MOST = 32 };
+  const kiln_target_t *target = b->context->target;
+  uint32_t threads = kernel->block[0], most = MOST;
+  uint32_t by_shared = target->shared_bytes_per_sm / (kernel->shared_bytes + RESERVED_SHARED_BYTES);
+  uint32_t by_registers = target->registers_per_sm / (REGISTERS * threads);
+  if (by_shared < most) most = by_shared;
+  if (by_registers < most) most = by_registers;
+  return (most ? most : 1) * target->sm_count;
+}
+
 static kiln_status_t make_table(builder_t *b, const kiln_guards_t *guards, kiln_kernel_source_t *kernel) {
   uint32_t columns = kernel->table->column_count;
   kiln_table_t *table = kiln_arena_copy(b->arena, kernel->table, sizeof *table);
   kiln_slot_t *cells = KILN_NEW_ARRAY(b->arena, kiln_slot_t, (size_t)b->count * columns);
   kiln_extent_t *blocks = KILN_NEW_ARRAY(b->arena, kiln_extent_t, 3 * (size_t)b->count);
   for (uint32_t i = 0; i < b->count; i++)
-    KILN_TRY(add_member(b, b->members[i], kernel, guards, cells + (size_t)i * columns, blocks + 3 * (size_t)i));
+    KILN_TRY(
+        add_member(b, b->members[i], kernel, guards, cells + (size_t)i * columns, blocks + 3 * (size_t)i));
   table->cells = cells;
   table->blocks = blocks;
   table->row_count = b->count;
   table->capacity = b->grouped.capacity;
+  if (b->members[0]->form == KILN_MEMBER_PRODUCT) table->most_blocks = resident_blocks(b, kernel);
   kernel->table = table;
   for (int axis = 0; axis < 3; axis++) kernel->grid[axis] = (kiln_extent_t){kiln_dim_constant(1), 1};
   return NULL;
@@ -265,6 +294,7 @@ kiln_status_t kiln_grouped_generate(kiln_arena_t *arena, const kiln_graph_t *gra
   KILN_TRY(find_members(&b, graph, group));
   sort_members(&b);
   find_selectors(&b);
+  find_products(&b);
   KILN_TRY(generate_to_fit(&b, family, &guards, out_kernel));
   return make_table(&b, &guards, out_kernel);
 }

@@ -21,13 +21,20 @@ typedef struct {
   uint32_t count;
 } kiln_selector_t;
 
+/* Of a contraction, symbols at their typical values. */
+typedef struct {
+  double m, n, k;
+} kiln_product_size_t;
+
 typedef struct kiln_grouped {
   uint32_t capacity;          /* of the table as a parameter; 0: it lies in device memory */
   const uint8_t *eps_symbols; /* per node of the small graph (codegen/member.h) */
   kiln_selector_t selectors[KILN_MOST_SELECTORS];
   uint32_t selector_count;
-  int64_t most_columns; /* rows: no row is longer; 0: some may be */
-  uint32_t lanes;       /* rows: neighbours of the widest access */
+  int64_t most_columns;                /* rows: no row is longer; 0: some may be */
+  uint32_t lanes;                      /* rows: neighbours of the widest access */
+  const kiln_product_size_t *products; /* contractions: of the members, for the choice of a tile */
+  uint32_t product_count;
 } kiln_grouped_t;
 
 /* Which members share a kernel, beyond what they compute (member_class.c). */

@@ -46,8 +46,8 @@ static kiln_member_t *create_literal(kiln_arena_t *arena, kiln_member_t *member)
   for (uint32_t i = 0; i < group->store_count; i++) {
     const kiln_store_t *store = &group->stores[i];
     if (store->window) return NULL; /* its strides are those of something larger */
-    member->results[i] = (kiln_leaf_t){
-        .value = store->value, .store = store, .dtype = graph->types[store->value].dtype};
+    member->results[i] =
+        (kiln_leaf_t){.value = store->value, .store = store, .dtype = graph->types[store->value].dtype};
   }
   member->symbol_count = graph->symbol_count;
   for (uint32_t i = 0; i < graph->symbol_count; i++) member->symbols[i] = kiln_dim_symbol(arena, i);

@@ -4,10 +4,10 @@
  *                                                  -> member_graph.c: a small graph over the symbols
  *
  * Three forms. PLANE: every value is a plane of M rows of N elements (leading axes are one, trailing axes are
- * one), or a row, a column or a point of it. PRODUCT: a plane that begins with a contraction along K. LITERAL:
- * anything else, as it stands: members then differ in their buffers only. Members of equal keys give the same
- * small graph; their symbols have values of their own, expressions over the symbols of the graph they come
- * from. Inside codegen/ only.
+ * one), or a row, a column or a point of it. PRODUCT: a plane that begins with a contraction along K.
+ * LITERAL: anything else, as it stands: members then differ in their buffers only. Members of equal keys give
+ * the same small graph; their symbols have values of their own, expressions over the symbols of the graph
+ * they come from. Inside codegen/ only.
  */
 #ifndef KILN_CODEGEN_MEMBER_H
 #define KILN_CODEGEN_MEMBER_H
@@ -25,17 +25,17 @@ enum { KILN_HAS_M = 1, KILN_HAS_N = 2, KILN_HAS_K = 4 };
 /* What is read or written, where it lies in memory. In a plane the outer axis is M or N, the inner one N or
  * K; a LITERAL leaf is the whole tensor. */
 typedef struct {
-  kiln_value_id_t value;      /* whose buffer it is */
-  const kiln_store_t *store;  /* of what is written */
+  kiln_value_id_t value;     /* whose buffer it is */
+  const kiln_store_t *store; /* of what is written */
   kiln_dtype_t dtype;
-  uint32_t axes;     /* KILN_HAS_* */
-  bool is_vector;    /* has rank 1: an affine operand, a bias */
+  uint32_t axes;      /* KILN_HAS_* */
+  bool is_vector;     /* has rank 1: an affine operand, a bias */
   bool k_is_outer;    /* of a second factor: it is [K, N] */
   bool is_transposed; /* the outer axis has neighbours in memory; else the inner one */
   bool steps;         /* some step is made along the other axis: it is not of size 1 */
   kiln_dim_t offset;  /* of its first element, in elements */
   kiln_dim_t stride;  /* of the axis without neighbours; 0 when it does not step */
-  int stride_symbol; /* of the small graph; -1: the stride follows from the sizes */
+  int stride_symbol;  /* of the small graph; -1: the stride follows from the sizes */
 } kiln_leaf_t;
 
 /* An operation of the small graph. Operands are leaves (even numbers) or earlier steps (odd ones). */
@@ -89,8 +89,8 @@ typedef struct {
   uint8_t *eps_symbols; /* per node: 1 + the symbol that holds the bits of its eps; 0: none */
 } kiln_member_graph_t;
 
-/* typical: of the symbols, for what a kernel is tuned to; NULL: nothing is known. Leaves of a plane are aligned
- * to so many elements, or to 16 bytes. */
+/* typical: of the symbols, for what a kernel is tuned to; NULL: nothing is known. Leaves of a plane are
+ * aligned to so many elements, or to 16 bytes. */
 void kiln_member_graph(kiln_arena_t *arena, const kiln_member_t *member, const kiln_grouping_t *grouping,
                        const int64_t *typical, uint32_t align_multiple, kiln_member_graph_t *out);
 /* The boundary layout of a leaf of a LITERAL member. */

@@ -1,14 +1,13 @@
 /* codegen/member_class.c: which members share a kernel beyond what they compute, and what they cost there.
  *
- * | rows         | rows up to 64, 512, 1024, 2048, 4096 or 8192 elements: the number of columns in which a row
- * |              | is added up (rows_tile.c) is then that of the same row alone, so sums have the same bits.
- * |              | Up to 256 columns a row has one element in each: more columns change nothing, so the first
- * |              | class stands for 32 and 64 columns, the second for 128 and 256. Longer rows, and rows of
- * |              | element-wise kernels, keep their length: N is no symbol |
- * | contractions | one class; tiles and widths are chosen for the members at hand |
- * | element-wise | how many neighbours an access takes |
- * Sizes that depend on symbols count with their typical values, and nothing is taken as sure. Called by
- * grouped.c and, as classify, by passes.
+ * | rows         | rows up to 64, 512, 1024, 2048, 4096 or 8192 elements: the number of columns in which a
+ * row |              | is added up (rows_tile.c) is then that of the same row alone, so sums have the same
+ * bits. |              | Up to 256 columns a row has one element in each: more columns change nothing, so the
+ * first |              | class stands for 32 and 64 columns, the second for 128 and 256. Longer rows, and
+ * rows of |              | element-wise kernels, keep their length: N is no symbol | | contractions | one
+ * class; tiles and widths are chosen for the members at hand | | element-wise | how many neighbours an access
+ * takes | Sizes that depend on symbols count with their typical values, and nothing is taken as sure. Called
+ * by grouped.c and, as classify, by passes.
  */
 #include "codegen/contraction.h"
 #include "codegen/grouped.h"
@@ -167,7 +166,8 @@ static void cost_of_moving(const kiln_target_t *target, double blocks, kiln_memb
   out->blocks = blocks;
   out->blocks_per_sm = target->threads_per_sm / 256 ? target->threads_per_sm / 256 : 1;
   double per_block = blocks > 0 ? out->bytes / blocks : 0;
-  out->block_ns = LAUNCH_LATENCY_NS + per_block * out->blocks_per_sm / (sm_bytes_per_ns > 0 ? sm_bytes_per_ns : 1);
+  out->block_ns =
+      LAUNCH_LATENCY_NS + per_block * out->blocks_per_sm / (sm_bytes_per_ns > 0 ? sm_bytes_per_ns : 1);
 }
 
 static bool classify(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_group_t *group,
@@ -205,5 +205,38 @@ bool kiln_elementwise_classify(kiln_arena_t *arena, const kiln_graph_t *graph, c
   kiln_class_t own;
   if (!classify(arena, graph, group, out, &member, &own)) return false;
   cost_of_moving(target, ceil(out->bytes / (256 * 32)), out);
+  return true;
+}
+
+/* A tile of 64 x 64: what its SM multiplies or reads in a step of K, whichever takes longer. Products per
+ * cycle of an SM, dense: 1,024 of halves by tensor cores (A100; H100 has twice that), 64 of f32; f64 and
+ * integers count as half of f32. Source: NVIDIA A100 Tensor Core GPU Architecture, table 2. 1.4 GHz. */
+static double tile_ns(const kiln_target_t *target, kiln_dtype_t dtype, double k) {
+  const double ghz = 1.4, side = 64;
+  double per_ns = (kiln_dtype_is_half(dtype) ? (target->major >= 9 ? 2048 : 1024)
+                   : dtype == KILN_DTYPE_f32 ? 64
+                                             : 32) *
+                  ghz;
+  double bytes_per_ns = target->memory_gb_per_s / (double)(target->sm_count ? target->sm_count : 1);
+  double multiply = side * side * k / per_ns,
+         read = 2 * side * k * (double)kiln_dtype_bytes(dtype) / bytes_per_ns;
+  return LAUNCH_LATENCY_NS + (multiply > read ? multiply : read);
+}
+
+bool kiln_contraction_classify(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_group_t *group,
+                               const kiln_target_t *target, kiln_member_class_t *out) {
+  kiln_member_t *member;
+  kiln_class_t own;
+  if (!classify(arena, graph, group, out, &member, &own)) return false;
+  if (member->form == KILN_MEMBER_LITERAL) {
+    cost_of_moving(target, ceil(out->bytes / (256 * 16)), out);
+    return true;
+  }
+  double m = kiln_member_typical(member, member->symbols[KILN_MEMBER_M]),
+         n = kiln_member_typical(member, member->symbols[KILN_MEMBER_N]),
+         k = kiln_member_typical(member, member->symbols[KILN_MEMBER_K]);
+  out->blocks = ceil(m / 64) * ceil(n / 64);
+  out->block_ns = tile_ns(target, member->leaves[0].dtype, k);
+  out->blocks_per_sm = 2;
   return true;
 }

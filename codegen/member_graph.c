@@ -1,8 +1,8 @@
 /* codegen/member_graph.c: the small graph of a member: what all members of its class compute, over symbols.
  *
  * A plane has two axes, M rows of N; what is a row, a column or a point of it has 1 there, so that NumPy's
- * broadcasting says the rest. Leaves are inputs with strides. Called by grouped.c, and by member.c for the key
- * of the class, which are the bytes of this graph.
+ * broadcasting says the rest. Leaves are inputs with strides. Called by grouped.c, and by member.c for the
+ * key of the class, which are the bytes of this graph.
  */
 #include "codegen/member.h"
 
@@ -26,8 +26,8 @@ static kiln_dim_t columns_of(const writer_t *w) {
 }
 
 static kiln_dim_t size(const writer_t *w, uint32_t axes, uint32_t axis) {
-  static const uint32_t has[] = {[KILN_MEMBER_M] = KILN_HAS_M, [KILN_MEMBER_N] = KILN_HAS_N,
-                                 [KILN_MEMBER_K] = KILN_HAS_K};
+  static const uint32_t has[] = {
+      [KILN_MEMBER_M] = KILN_HAS_M, [KILN_MEMBER_N] = KILN_HAS_N, [KILN_MEMBER_K] = KILN_HAS_K};
   if (!(axes & has[axis])) return kiln_dim_constant(1);
   return axis == KILN_MEMBER_N ? columns_of(w) : symbol(w, axis);
 }
@@ -46,14 +46,12 @@ static kiln_type_t leaf_type(const writer_t *w, const kiln_leaf_t *leaf, kiln_la
   layout->strides[0] = layout->strides[1] = one;
   if (leaf->is_vector) return (kiln_type_t){.dtype = leaf->dtype, .rank = 1, .dims = {columns_of(w)}};
   kiln_leaf_axes(leaf, &outer, &inner);
-  kiln_type_t type = {.dtype = leaf->dtype,
-                      .rank = 2,
-                      .dims = {size(w, leaf->axes, outer), size(w, leaf->axes, inner)}};
+  kiln_type_t type = {
+      .dtype = leaf->dtype, .rank = 2, .dims = {size(w, leaf->axes, outer), size(w, leaf->axes, inner)}};
   bool is_plane = (leaf->axes & (leaf->axes - 1)) != 0;
   if (is_plane)
-    layout->strides[leaf->is_transposed] = leaf->stride_symbol >= 0
-                                               ? symbol(w, (uint32_t)leaf->stride_symbol)
-                                               : type.dims[!leaf->is_transposed];
+    layout->strides[leaf->is_transposed] =
+        leaf->stride_symbol >= 0 ? symbol(w, (uint32_t)leaf->stride_symbol) : type.dims[!leaf->is_transposed];
   return type;
 }
 
@@ -73,7 +71,8 @@ static kiln_value_id_t operand(const writer_t *w, uint32_t number) {
   return number % 2 ? w->results[number / 2] : number / 2;
 }
 
-static kiln_attr_value_t list_of(const writer_t *w, kiln_attr_t attr, const kiln_dim_t *dims, uint32_t count) {
+static kiln_attr_value_t list_of(const writer_t *w, kiln_attr_t attr, const kiln_dim_t *dims,
+                                 uint32_t count) {
   kiln_attr_value_t value = {.attr = attr};
   value.list.count = count;
   value.list.dims = kiln_arena_copy(w->arena, dims, count * sizeof *dims);
@@ -178,9 +177,9 @@ static void add_literal_node(writer_t *w, uint32_t place) {
   kiln_value_id_t *operands = KILN_NEW_ARRAY(w->arena, kiln_value_id_t, node->operand_count);
   for (uint32_t i = 0; i < node->operand_count; i++)
     operands[i] = renumbered(member, w->results, node->operands[i]);
-  w->results[place] = kiln_graph_builder_node(w->builder, node->op, operands, node->operand_count, node->attrs,
-                                              node->attr_count, &member->graph->types[node->first_result],
-                                              node->result_count, 0);
+  w->results[place] = kiln_graph_builder_node(
+      w->builder, node->op, operands, node->operand_count, node->attrs, node->attr_count,
+      &member->graph->types[node->first_result], node->result_count, 0);
 }
 
 static void add_literal(writer_t *w, const kiln_grouping_t *grouping) {

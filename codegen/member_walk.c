@@ -3,7 +3,8 @@
  * 1. One node says what the plane is: the contraction, the first reduction, else the first store.
  * 2. Nodes are walked in order. A view of something read is read there: offset and strides. A view of
  *    something computed must keep rows rows and columns columns. An operation's result has the axes that its
- *    operands have; operands that lie otherwise than NumPy's broadcasting of planes would have it end the walk.
+ *    operands have; operands that lie otherwise than NumPy's broadcasting of planes would have it end the
+ * walk.
  * 3. Which axes a leaf has is told by how it is used, not by its sizes, so that a member with one row is of
  *    the class of those with many.
  * Linear in the nodes but for the search of inputs. Called by member.c.
@@ -64,7 +65,8 @@ static const kiln_layout_t *layout_of(const kiln_graph_t *graph, kiln_buffer_ref
   return ref.kind == KILN_BUFFER_OUTPUT ? &graph->output_layouts[ref.index] : NULL;
 }
 
-static bool lay_out(const walk_t *walk, const kiln_type_t *type, const kiln_layout_t *layout, kiln_dim_t *out) {
+static bool lay_out(const walk_t *walk, const kiln_type_t *type, const kiln_layout_t *layout,
+                    kiln_dim_t *out) {
   if (!layout || !layout->has_strides) return kiln_type_strides(walk->arena, type, out);
   memcpy(out, layout->strides, sizeof layout->strides);
   return true;
@@ -101,7 +103,8 @@ static bool view_slice(const walk_t *walk, const kiln_node_t *node, view_t *view
 static bool view_split(const walk_t *walk, const kiln_node_t *node, uint32_t result, view_t *view) {
   uint32_t axis = kiln_view_axis(kiln_node_int(node, KILN_ATTR_dim, 0), view->type.rank);
   for (uint32_t i = 0; i < result; i++) {
-    if (!shift(walk, view, type_of(walk, node->first_result + i)->dims[axis], view->strides[axis])) return false;
+    if (!shift(walk, view, type_of(walk, node->first_result + i)->dims[axis], view->strides[axis]))
+      return false;
   }
   return true;
 }
@@ -124,7 +127,8 @@ static bool is_dense(const walk_t *walk, const view_t *view) {
 }
 
 /* The result of a view of something read, as it lies in memory; NULL when strides do not say it. */
-static const view_t *view_of(const walk_t *walk, const kiln_node_t *node, uint32_t result, const view_t *from) {
+static const view_t *view_of(const walk_t *walk, const kiln_node_t *node, uint32_t result,
+                             const view_t *from) {
   view_t *view = kiln_arena_copy(walk->arena, from, sizeof *view);
   const kiln_type_t *type = type_of(walk, node->first_result + result);
   bool is_fine;
@@ -190,8 +194,8 @@ static bool operand_axes(const walk_t *walk, const kiln_type_t *result, uint32_t
 
 /* The one stride of some axes seen as one; false when they are not one. No step is made along axes of size 1.
  */
-static bool merged_stride(const walk_t *walk, const kiln_dim_t *dims, const kiln_dim_t *strides, uint32_t count,
-                          bool *out_steps, kiln_dim_t *out) {
+static bool merged_stride(const walk_t *walk, const kiln_dim_t *dims, const kiln_dim_t *strides,
+                          uint32_t count, bool *out_steps, kiln_dim_t *out) {
   bool is_first = true;
   kiln_dim_t wanted = kiln_dim_constant(0);
   *out = kiln_dim_constant(0);
@@ -208,7 +212,8 @@ static bool merged_stride(const walk_t *walk, const kiln_dim_t *dims, const kiln
   return true;
 }
 
-/* Strides of the outer and the inner axis: one of them has neighbours in memory, the other goes to the leaf. */
+/* Strides of the outer and the inner axis: one of them has neighbours in memory, the other goes to the leaf.
+ */
 static bool place_leaf(const walk_t *walk, const kiln_type_t *type, const kiln_dim_t *strides, uint32_t split,
                        kiln_leaf_t *leaf) {
   kiln_dim_t outer, inner;
@@ -227,9 +232,8 @@ static bool place_leaf(const walk_t *walk, const kiln_type_t *type, const kiln_d
 
 static bool leaf_equal(const kiln_leaf_t *a, const kiln_leaf_t *b) {
   return a->value == b->value && a->axes == b->axes && a->is_vector == b->is_vector &&
-         a->k_is_outer == b->k_is_outer &&
-         a->is_transposed == b->is_transposed && kiln_dim_equal(a->offset, b->offset) &&
-         kiln_dim_equal(a->stride, b->stride);
+         a->k_is_outer == b->k_is_outer && a->is_transposed == b->is_transposed &&
+         kiln_dim_equal(a->offset, b->offset) && kiln_dim_equal(a->stride, b->stride);
 }
 
 /* An input of the small graph for a view that is used like this; its type is cut at `split`. */
@@ -287,7 +291,8 @@ static bool find_state(const walk_t *walk, kiln_value_id_t value, state_t *out) 
   return out->view || out->operand != NONE;
 }
 
-static uint32_t add_step(walk_t *walk, uint32_t node, uint32_t axes, const uint32_t *operands, uint32_t count) {
+static uint32_t add_step(walk_t *walk, uint32_t node, uint32_t axes, const uint32_t *operands,
+                         uint32_t count) {
   kiln_member_t *member = walk->member;
   kiln_step_t step = {.node = node,
                       .axes = axes,
@@ -301,8 +306,8 @@ static uint32_t add_step(walk_t *walk, uint32_t node, uint32_t axes, const uint3
 /* --- nodes --------------------------------------------------------------------------------------------- */
 
 /* An operand at its place in a result of this type, with the axes it turns out to have. */
-static bool use(walk_t *walk, kiln_value_id_t value, const kiln_type_t *result, uint32_t split, uint32_t *axes,
-                uint32_t *out_operand) {
+static bool use(walk_t *walk, kiln_value_id_t value, const kiln_type_t *result, uint32_t split,
+                uint32_t *axes, uint32_t *out_operand) {
   state_t state;
   const kiln_type_t *type = type_of(walk, value);
   if (!find_state(walk, value, &state) || !operand_axes(walk, result, split, type, axes)) return false;
@@ -407,9 +412,7 @@ static bool walk_reduction(walk_t *walk, uint32_t node, state_t *out) {
   uint32_t operands[3], split, axes;
   bool is_composite = kiln_op_info(it->op)->op_class == KILN_CLASS_NORMALIZATION;
   if (it->operand_count > 3 || !reduces_columns(walk, it) || !splits_at(walk, source, &split)) return false;
-  if (!use(walk, it->operands[0], source, split, &axes, &operands[0]) ||
-      axes != walk->full)
-    return false;
+  if (!use(walk, it->operands[0], source, split, &axes, &operands[0]) || axes != walk->full) return false;
   for (uint32_t i = 1; i < it->operand_count; i++) {
     operands[i] = NONE;
     if (it->operands[i] == KILN_NO_VALUE) continue;
@@ -503,7 +506,8 @@ static bool plane_of_store(walk_t *walk) {
   for (uint32_t i = 0; i < group->input_count && !split; i++) {
     const kiln_type_t *other = type_of(walk, group->inputs[i]);
     uint32_t equal = 0, ones = 0;
-    while (ones < other->rank && other->rank == type->rank && kiln_dim_is(other->dims[other->rank - 1 - ones], 1))
+    while (ones < other->rank && other->rank == type->rank &&
+           kiln_dim_is(other->dims[other->rank - 1 - ones], 1))
       ones++;
     if (ones && ones < type->rank && !kiln_dim_is(type->dims[type->rank - 1], 1)) split = type->rank - ones;
     while (equal < other->rank && equal < type->rank &&

@@ -19,8 +19,8 @@ static inline kiln_path_t kiln_plan_item(const kiln_path_t *outer, size_t index)
 }
 
 void kiln_plan_put_dim(kiln_buffer_t *out, kiln_dim_t dim);
-kiln_status_t kiln_plan_get_dim(kiln_plan_decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
-                                kiln_dim_t *out);
+kiln_status_t kiln_plan_get_dim(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                                const kiln_mpack_t *value, kiln_dim_t *out);
 
 /* plan_wire_launch.c */
 void kiln_plan_put_launch(kiln_buffer_t *out, const kiln_launch_t *launch);

@@ -1,6 +1,7 @@
 /* ir/plan_wire_launch.c: the launches of a plan as MessagePack: parameters, scratch memory, tables.
  *
- * Of what a launch refers to (buffers, constants, its table) all is checked to be there. Called by plan_wire.c.
+ * Of what a launch refers to (buffers, constants, its table) all is checked to be there. Called by
+ * plan_wire.c.
  */
 #include "ir/plan_wire.h"
 
@@ -91,8 +92,8 @@ void kiln_plan_put_launch(kiln_buffer_t *out, const kiln_launch_t *launch) {
 
 /* --- decoding: launches --------------------------------------------------------------------------------- */
 
-static kiln_status_t get_buffer(kiln_plan_decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
-                                kiln_buffer_ref_t *out) {
+static kiln_status_t get_buffer(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                                const kiln_mpack_t *value, kiln_buffer_ref_t *out) {
   const kiln_plan_t *plan = decoder->plan;
   const uint32_t counts[] = {
       [KILN_BUFFER_INPUT] = plan->input_count,
@@ -106,8 +107,8 @@ static kiln_status_t get_buffer(kiln_plan_decoder_t *decoder, const kiln_path_t 
   return out->index < counts[kind] ? NULL : kiln_path_error(at, "names a buffer that the plan has not");
 }
 
-static kiln_status_t get_constant_slot(kiln_plan_decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *value,
-                                       kiln_slot_t *out) {
+static kiln_status_t get_constant_slot(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                                       const kiln_mpack_t *value, kiln_slot_t *out) {
   KILN_TRY(kiln_path_u32(at, kiln_mpack_item(value, 1), 0, UINT32_MAX, &out->buffer.index));
   bool exists = out->buffer.index < decoder->plan->constant_count;
   return exists ? NULL : kiln_path_error(at, "names a constant that the plan has not");
@@ -215,7 +216,8 @@ static kiln_status_t get_table(kiln_plan_decoder_t *decoder, const kiln_path_t *
   KILN_TRY(kiln_path_array(at, value, &count));
   if (!count) return NULL;
   kiln_table_t *table = KILN_NEW(decoder->arena, kiln_table_t);
-  kiln_path_t columns_at = kiln_plan_item(at, 0), capacity_at = kiln_plan_item(at, 1), most_at = kiln_plan_item(at, 2);
+  kiln_path_t columns_at = kiln_plan_item(at, 0), capacity_at = kiln_plan_item(at, 1),
+              most_at = kiln_plan_item(at, 2);
   kiln_path_t cells_at = kiln_plan_item(at, 3), blocks_at = kiln_plan_item(at, 4);
   KILN_TRY(kiln_path_array_of(at, value, 5));
   KILN_TRY(kiln_path_u32(&columns_at, kiln_mpack_item(value, 0), 1, MOST_COLUMNS, &table->column_count));
@@ -265,8 +267,10 @@ static kiln_status_t get_launch(kiln_plan_decoder_t *decoder, const kiln_path_t 
                                 kiln_launch_t *out) {
   static const char *const keys[] = {"kernel", "entry",     "grid",     "block", "shared",
                                      "slots",  "workspace", "counters", "table", NULL};
-  kiln_path_t kernel_at = kiln_plan_step(at, "kernel"), entry_at = kiln_plan_step(at, "entry"), grid_at = kiln_plan_step(at, "grid");
-  kiln_path_t block_at = kiln_plan_step(at, "block"), shared_at = kiln_plan_step(at, "shared"), slots_at = kiln_plan_step(at, "slots");
+  kiln_path_t kernel_at = kiln_plan_step(at, "kernel"), entry_at = kiln_plan_step(at, "entry"),
+              grid_at = kiln_plan_step(at, "grid");
+  kiln_path_t block_at = kiln_plan_step(at, "block"), shared_at = kiln_plan_step(at, "shared"),
+              slots_at = kiln_plan_step(at, "slots");
   kiln_path_t workspace_at = kiln_plan_step(at, "workspace"), counters_at = kiln_plan_step(at, "counters");
   kiln_path_t table_at = kiln_plan_step(at, "table");
   const kiln_mpack_t *values[9];
@@ -282,7 +286,8 @@ static kiln_status_t get_launch(kiln_plan_decoder_t *decoder, const kiln_path_t 
   return get_slots(decoder, &slots_at, values[5], out);
 }
 
-kiln_status_t kiln_plan_get_launches(kiln_plan_decoder_t *decoder, const kiln_path_t *at, const kiln_mpack_t *list) {
+kiln_status_t kiln_plan_get_launches(kiln_plan_decoder_t *decoder, const kiln_path_t *at,
+                                     const kiln_mpack_t *list) {
   kiln_plan_t *plan = decoder->plan;
   KILN_TRY(kiln_path_array(at, list, &plan->launch_count));
   kiln_launch_t *launches = KILN_NEW_ARRAY(decoder->arena, kiln_launch_t, plan->launch_count);
@@ -293,4 +298,3 @@ kiln_status_t kiln_plan_get_launches(kiln_plan_decoder_t *decoder, const kiln_pa
   plan->launches = launches;
   return NULL;
 }
-

@@ -92,8 +92,9 @@ kiln_status_t kiln_tables_create(kiln_device_t *device, kiln_executable_t *execu
     const kiln_table_t *table = table_of(executable, i);
     kiln_prepared_table_t *prepared = &executable->launches[i].table;
     if (!table) continue;
-    uint8_t *bytes = table->capacity ? KILN_NEW_ARRAY(&executable->arena, uint8_t, kiln_table_value_bytes(table))
-                                     : (uint8_t *)executable->table_staging + offset;
+    uint8_t *bytes = table->capacity
+                         ? KILN_NEW_ARRAY(&executable->arena, uint8_t, kiln_table_value_bytes(table))
+                         : (uint8_t *)executable->table_staging + offset;
     lay_out(table, bytes, prepared);
     prepared->offsets =
         KILN_NEW_ARRAY(&executable->arena, uint64_t, (size_t)table->row_count * table->column_count);

@@ -48,7 +48,8 @@ static uint32_t launches(fixture_t *f, uint32_t number) {
 static void add_both(fixture_t *f, const char *text, uint32_t expected) {
   const kiln_graph_t *graph = parse(f, text);
   uint32_t number = kiln_batch_add_merged(f->batch, graph, &no_symbols, NULL);
-  if (launches(f, number) != expected) fail_msg("%u launches instead of %u: %s", launches(f, number), expected, text);
+  if (launches(f, number) != expected)
+    fail_msg("%u launches instead of %u: %s", launches(f, number), expected, text);
   kiln_batch_add(f->batch, graph, &plain, &no_symbols, NULL);
 }
 
@@ -67,7 +68,8 @@ static void check_same(fixture_t *f, uint32_t number, const kiln_tensor_t *input
   kiln_batch_run(f->batch, number + 1, NULL, inputs, alone);
   for (uint32_t i = 0; i < count; i++) {
     size_t bytes = (size_t)kiln_tensor_elements(&merged[i]) * kiln_dtype_bytes(merged[i].dtype);
-    if (memcmp(merged[i].data, alone[i].data, bytes)) fail_msg("graph %u, output %u: other bits", number / 2, i);
+    if (memcmp(merged[i].data, alone[i].data, bytes))
+      fail_msg("graph %u, output %u: other bits", number / 2, i);
   }
 }
 
@@ -96,9 +98,10 @@ static const char *norms(fixture_t *f, const char *dtype, bool is_lnsm, const sh
                        shapes[i].m, shapes[i].n, i, dtype, shapes[i].n, i, dtype, shapes[i].n);
   kiln_buffer_puts(text, ") {\n");
   for (int i = 0; i < count; i++) {
-    kiln_buffer_printf(text, "  %%l%d = layernorm(%%x%d, %%g%d, %%b%d) {normalized_shape=[%d], eps=%g}\n", i, i, i,
-                       i, shapes[i].n, strcmp(dtype, "f64") ? 1e-5 * (i % 3 + 1) : 1e-5);
-    if (is_lnsm) kiln_buffer_printf(text, "  %%s%d = sigmoid(%%l%d)\n  %%y%d = mul(%%x%d, %%s%d)\n", i, i, i, i, i);
+    kiln_buffer_printf(text, "  %%l%d = layernorm(%%x%d, %%g%d, %%b%d) {normalized_shape=[%d], eps=%g}\n", i,
+                       i, i, i, shapes[i].n, strcmp(dtype, "f64") ? 1e-5 * (i % 3 + 1) : 1e-5);
+    if (is_lnsm)
+      kiln_buffer_printf(text, "  %%s%d = sigmoid(%%l%d)\n  %%y%d = mul(%%x%d, %%s%d)\n", i, i, i, i, i);
   }
   kiln_buffer_puts(text, "  return ");
   for (int i = 0; i < count; i++) kiln_buffer_printf(text, "%s%%%c%d", i ? ", " : "", is_lnsm ? 'y' : 'l', i);
@@ -114,7 +117,8 @@ static void norms_of_a_class_are_one_launch_with_the_same_bits(void **state) {
   setup(&f);
   static const char *const dtypes[] = {"f16", "bf16", "f32", "f64"};
   for (int d = 0; d < 4; d++) {
-    add_both(&f, norms(&f, dtypes[d], d % 2, SHAPES({13, 128}, {7, 256}, {13, 125}, {1, 300}, {300, 511})), 1);
+    add_both(&f, norms(&f, dtypes[d], d % 2, SHAPES({13, 128}, {7, 256}, {13, 125}, {1, 300}, {300, 511})),
+             1);
     add_both(&f, norms(&f, dtypes[d], d % 2 == 0, SHAPES({5, 17}, {9, 64}, {2, 33}, {1, 40}, {6, 48})), 1);
   }
   add_both(&f, norms(&f, "f16", true, SHAPES({3, 1025}, {2, 1276}, {4, 1023}, {4, 1024})), 2);
@@ -123,8 +127,56 @@ static void norms_of_a_class_are_one_launch_with_the_same_bits(void **state) {
   check_all(&f, true);
 }
 
+typedef struct {
+  int m, n, k;
+} product_t;
+
+/* y_i = op(x_i[m, k], w_i[n, k]) of each size. */
+static const char *products(fixture_t *f, const char *op, const char *dtype, const product_t *sizes,
+                            int count) {
+  kiln_buffer_t *text = kiln_buffer_in_arena(&f->arena);
+  bool has_bias = strstr(op, "bias") != NULL;
+  kiln_buffer_puts(text, "graph g(");
+  for (int i = 0; i < count; i++) {
+    kiln_buffer_printf(text, "%s%%x%d: %s[%d,%d], %%w%d: %s[%d,%d]", i ? ", " : "", i, dtype, sizes[i].m,
+                       sizes[i].k, i, dtype, sizes[i].n, sizes[i].k);
+    if (has_bias) kiln_buffer_printf(text, ", %%b%d: %s[%d]", i, dtype, sizes[i].n);
+  }
+  kiln_buffer_puts(text, ") {\n");
+  for (int i = 0; i < count; i++) {
+    kiln_buffer_printf(text, "  %%y%d = %s(%%x%d, %%w%d", i, op, i, i);
+    if (has_bias) kiln_buffer_printf(text, ", %%b%d", i);
+    kiln_buffer_puts(text, ")\n");
+  }
+  kiln_buffer_puts(text, "  return ");
+  for (int i = 0; i < count; i++) kiln_buffer_printf(text, "%s%%y%d", i ? ", " : "", i);
+  kiln_buffer_puts(text, "\n}\n");
+  return kiln_buffer_text(text);
+}
+
+#define PRODUCTS(...)                                                                                        \
+  (const product_t[]){__VA_ARGS__}, (int)(sizeof((product_t[]){__VA_ARGS__}) / sizeof(product_t))
+
+/* Sizes that no tile divides, K of 1 and 0, places of every alignment; one launch. */
+static void contractions_of_any_size_are_one_launch(void **state) {
+  (void)state;
+  static const char *const dtypes[] = {"f16", "bf16", "f32", "f64", "i32"};
+  static const char *const ops[] = {"gemm_rcr_bias", "gemm_rcr", "gemm_rcr_bias_relu",
+                                    "gemm_rcr_bias_sigmoid"};
+  fixture_t f;
+  setup(&f);
+  for (int d = 0; d < 5; d++)
+    add_both(
+        &f,
+        products(&f, d < 4 ? ops[d] : "gemm_rcr", dtypes[d],
+                 PRODUCTS({40, 16, 64}, {130, 33, 40}, {7, 75, 128}, {66, 3, 13}, {65, 100, 44}, {5, 1, 2})),
+        1);
+  check_all(&f, false);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(contractions_of_any_size_are_one_launch),
       cmocka_unit_test(norms_of_a_class_are_one_launch_with_the_same_bits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
