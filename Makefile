@@ -1,5 +1,5 @@
 # The commands of kiln. CMake builds; this names what people run.
-.PHONY: all setup build demo check bench format clean
+.PHONY: all setup build demo check bench gpu-bundle format clean
 
 all: build
 
@@ -22,6 +22,10 @@ check: setup
 
 bench: build
 	@scripts/bench.sh
+
+# Device tests and benchmarks with their libraries, to run on a machine with a GPU: docs/gpu.md.
+gpu-bundle: build
+	@scripts/gpu_bundle.py
 
 format:
 	@scripts/check_format.sh --fix

@@ -105,6 +105,9 @@ function(kiln_each_program pattern)
   endforeach()
 endfunction()
 
+# Programs lie beside lib/, wherever the whole folder is copied (scripts/gpu_bundle.py).
+set(CMAKE_BUILD_RPATH "$ORIGIN/../lib")
+
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/static)

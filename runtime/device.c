@@ -162,6 +162,7 @@ static kiln_status_t describe(kiln_device_t *device) {
   KILN_CUDA_TRY(cuda, cuDeviceTotalMem_v2, &memory_bytes, device->handle);
   print_uuid(device->info.uuid, sizeof device->info.uuid, &uuid);
   device->info.memory_bytes = memory_bytes;
+  device->info.clock_khz = attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
   fill_target(device, &device->info.target);
   for (int axis = 0; axis < 3; axis++) {
     device->max_grid[axis] = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + axis);

@@ -26,6 +26,7 @@ typedef struct {
   char uuid[48];
   kiln_target_t target;
   uint64_t memory_bytes;
+  uint32_t clock_khz; /* the SMs' highest; 0 when the driver does not tell */
   bool emulated;
   kiln_image_kind_t image_kind; /* what it takes */
 } kiln_device_info_t;
@@ -71,6 +72,14 @@ kiln_status_t kiln_device_execute(kiln_device_t *device, kiln_executable_t *exec
 /* Storage bytes of boundary tensor `index` for these symbols. */
 kiln_status_t kiln_plan_tensor_bytes(const kiln_plan_tensor_t *tensor, const int64_t *symbols,
                                      uint64_t *out_bytes);
+
+/* For benchmarks: copies the inputs in (spans as of execute), runs the launches once, then `repeat` times
+ * between two of the driver's events: *out_ns is the device's time for one execution's launches. On the
+ * emulated device it is the host's time. */
+kiln_status_t kiln_device_time(kiln_device_t *device, kiln_executable_t *executable, const int64_t *symbols,
+                               const kiln_host_span_t *inputs, uint32_t repeat, double *out_ns);
+/* The same for a copy of so many bytes from device memory to device memory. */
+kiln_status_t kiln_device_time_copy(kiln_device_t *device, uint64_t bytes, uint32_t repeat, double *out_ns);
 
 /* What the emulated device counted since the last call, as JSON (one object, with an array "launches");
  * UNSUPPORTED on CUDA devices. kiln_device_count(true) must have been called before. */

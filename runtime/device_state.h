@@ -1,6 +1,6 @@
 /* runtime/device_state.h: what the files that make up a device share: device.c (opening), modules.c (kernels
  * on the device), memory.c (buffers), executable.c (loading a plan), prepare.c (a plan for given symbols),
- * execute.c (running it).
+ * execute.c (running it), timing.c (how long the device takes).
  *
  * Nothing outside runtime/ sees these structs. One thread drives a device and all that is on it.
  */
@@ -142,5 +142,11 @@ kiln_status_t kiln_executable_prepare(const kiln_device_t *device, kiln_executab
                                       const int64_t *symbols);
 /* These symbols need another plan. */
 kiln_status_t kiln_guard_broken(const char *what);
+
+/* execute.c: queues the copies in; queues the launches, and counts them. */
+kiln_status_t kiln_execution_upload(const kiln_device_t *device, const kiln_executable_t *executable,
+                                    const kiln_host_span_t *inputs);
+kiln_status_t kiln_execution_launch(const kiln_device_t *device, const kiln_executable_t *executable,
+                                    uint32_t *out_launches);
 
 #endif

@@ -24,8 +24,8 @@ static kiln_status_t check_spans(const kiln_executable_t *executable, const kiln
   return NULL;
 }
 
-static kiln_status_t upload(const kiln_device_t *device, const kiln_executable_t *executable,
-                            const kiln_host_span_t *inputs) {
+kiln_status_t kiln_execution_upload(const kiln_device_t *device, const kiln_executable_t *executable,
+                                    const kiln_host_span_t *inputs) {
   for (uint32_t i = 0; i < executable->plan->input_count; i++) {
     if (!inputs[i].bytes) continue;
     KILN_CUDA_TRY(&device->cuda, cuMemcpyHtoDAsync_v2, executable->places[i].address, inputs[i].data,
@@ -46,8 +46,8 @@ static kiln_status_t clear_gaps(const kiln_device_t *device, const kiln_executab
   return NULL;
 }
 
-static kiln_status_t launch_all(const kiln_device_t *device, const kiln_executable_t *executable,
-                                uint32_t *out_launches) {
+kiln_status_t kiln_execution_launch(const kiln_device_t *device, const kiln_executable_t *executable,
+                                    uint32_t *out_launches) {
   const kiln_plan_t *plan = executable->plan;
   for (uint32_t i = 0; i < plan->launch_count; i++) {
     const kiln_prepared_launch_t *launch = &executable->launches[i];
@@ -75,11 +75,11 @@ static kiln_status_t queue(const kiln_device_t *device, kiln_executable_t *execu
                            const kiln_host_span_t *inputs, const kiln_host_span_t *outputs,
                            kiln_execution_timings_t *timings) {
   uint64_t begin_ns = kiln_clock_monotonic_ns();
-  KILN_TRY(upload(device, executable, inputs));
+  KILN_TRY(kiln_execution_upload(device, executable, inputs));
   KILN_TRY(kiln_tables_upload(device, executable));
   uint64_t uploaded_ns = kiln_clock_monotonic_ns();
   KILN_TRY(clear_gaps(device, executable, &timings->launches));
-  KILN_TRY(launch_all(device, executable, &timings->launches));
+  KILN_TRY(kiln_execution_launch(device, executable, &timings->launches));
   timings->upload_ns = uploaded_ns - begin_ns;
   timings->launch_ns = kiln_clock_monotonic_ns() - uploaded_ns;
   return download(device, executable, outputs);

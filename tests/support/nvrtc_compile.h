@@ -1,5 +1,5 @@
-/* tests/support/nvrtc_compile.h: CUDA C to PTX inside a test, with the NVRTC that the build found (KILN_NVRTC
- * overrides). Thread: one at a time. */
+/* tests/support/nvrtc_compile.h: CUDA C to PTX inside a test, with the NVRTC that kiln itself finds
+ * (runtime/find_nvrtc.h). Thread: one at a time. */
 #ifndef KILN_TESTS_NVRTC_COMPILE_H
 #define KILN_TESTS_NVRTC_COMPILE_H
 
