@@ -43,15 +43,46 @@ void kiln_arena_init(kiln_arena_t *arena, size_t limit_bytes) {
   *arena = (kiln_arena_t){.limit_bytes = limit_bytes};
 }
 
-void kiln_arena_deinit(kiln_arena_t *arena) {
+static void run_deferred(kiln_arena_t *arena) {
   for (kiln_arena_deferred_t *deferred = arena->deferred; deferred; deferred = deferred->older) {
     deferred->function(deferred->argument);
   }
-  for (kiln_arena_block_t *block = arena->blocks, *older; block; block = older) {
-    older = block->older;
+  arena->deferred = NULL;
+}
+
+static void free_blocks(kiln_arena_block_t *block) {
+  while (block) {
+    kiln_arena_block_t *older = block->older;
     free(block);
+    block = older;
   }
+}
+
+void kiln_arena_deinit(kiln_arena_t *arena) {
+  run_deferred(arena);
+  free_blocks(arena->blocks);
   *arena = (kiln_arena_t){0};
+}
+
+static void deinit_inside(void *arena) { kiln_arena_deinit(arena); }
+
+kiln_arena_t *kiln_arena_create_inside(kiln_arena_t *arena) {
+  kiln_arena_t *inside = KILN_NEW(arena, kiln_arena_t);
+  kiln_arena_init(inside, arena->limit_bytes ? arena->limit_bytes - arena->used_bytes : 0);
+  inside->guard = arena->guard;
+  kiln_arena_defer(arena, deinit_inside, inside);
+  return inside;
+}
+
+void kiln_arena_reset(kiln_arena_t *arena) {
+  kiln_arena_block_t *newest = arena->blocks;
+  run_deferred(arena);
+  arena->used_bytes = 0;
+  if (!newest) return;
+  free_blocks(newest->older);
+  newest->older = NULL;
+  memset(newest->data, 0, newest->used_bytes);
+  newest->used_bytes = 0;
 }
 
 static _Noreturn void exhausted(kiln_arena_t *arena, size_t size_bytes) {

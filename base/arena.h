@@ -29,6 +29,11 @@ typedef struct {
 void kiln_arena_init(kiln_arena_t *arena, size_t limit_bytes);
 void kiln_arena_deinit(kiln_arena_t *arena); /* runs deferred calls, newest first; accepts a zeroed arena */
 
+/* An arena inside another: the same guard, what is left of the limit, and gone with it at the latest. */
+kiln_arena_t *kiln_arena_create_inside(kiln_arena_t *arena);
+/* Gives up everything but a block for what comes next. */
+void kiln_arena_reset(kiln_arena_t *arena);
+
 void *kiln_arena_alloc(kiln_arena_t *arena, size_t size_bytes);
 void *kiln_arena_copy(kiln_arena_t *arena, const void *data, size_t size_bytes);
 char *kiln_arena_strndup(kiln_arena_t *arena, const char *text, size_t length);

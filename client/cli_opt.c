@@ -78,8 +78,9 @@ static void print_comments(const kiln_pipeline_t *pipeline) {
   printf("# launches: %u\n", grouping->group_count);
   for (uint32_t i = 0; i < grouping->group_count; i++) {
     const kiln_group_t *group = &grouping->groups[i];
-    printf("#   %s of %u nodes%s%s\n", group->kind, group->node_count, *group->reason ? ": " : "",
-           group->reason);
+    printf("#   %s of %u nodes", group->kind, group->node_count);
+    if (group->member_count > 1) printf(" in %u members", group->member_count);
+    printf("%s%s\n", *group->reason ? ": " : "", group->reason);
   }
 }
 

@@ -23,28 +23,31 @@ static const kiln_family_t *family_of_group(const grouping_t *g, const kiln_grou
   return NULL;
 }
 
-/* A group's own class number; extra: what else must be equal. */
-static uint32_t class_of(const grouping_t *g, classes_t *classes, kiln_map_t *known, uint32_t index,
-                         const uint64_t extra[2]) {
+/* A group's own class number; extra: what else must be equal. What classify needs on the way goes to scratch.
+ */
+static uint32_t class_of(const grouping_t *g, kiln_arena_t *scratch, classes_t *classes, kiln_map_t *known,
+                         uint32_t index, const uint64_t extra[2]) {
   const kiln_group_t *group = &classes->groups[index];
   const kiln_family_t *family = family_of_group(g, group);
   kiln_member_class_t *cost = &classes->costs[index];
   if (!family || !family->classify) return NO_CLASS;
-  if (!family->classify(g->arena, g->graph, group, g->target, cost)) return NO_CLASS;
+  if (!family->classify(scratch, g->graph, group, g->target, cost)) return NO_CLASS;
   const uint64_t key[] = {(uint64_t)(family - g->families->items), cost->key[0], cost->key[1], extra[0],
                           extra[1]};
   bool added;
-  uint64_t *class = kiln_map_put(known, key, sizeof key, &added);
+  uint64_t *number = kiln_map_put(known, key, sizeof key, &added);
   if (added) {
-    *class = classes->count;
-    KILN_PUSH(g->arena, classes->items, classes->count, classes->capacity, (class_t){0});
+    class_t class = {.name = kiln_arena_strdup(g->arena, cost->name ? cost->name : family->name)};
+    *number = classes->count;
+    KILN_PUSH(g->arena, classes->items, classes->count, classes->capacity, class);
   }
-  return (uint32_t) * class;
+  return (uint32_t)*number;
 }
 
 classes_t find_classes(const grouping_t *g, const kiln_group_t *groups, uint32_t count, const uint32_t *apart,
                        bool is_bound) {
   kiln_map_t *known = kiln_map_create(g->arena);
+  kiln_arena_t *scratch = kiln_arena_create_inside(g->arena);
   classes_t out = {.groups = groups,
                    .group_count = count,
                    .costs = KILN_NEW_ARRAY(g->arena, kiln_member_class_t, count),
@@ -52,9 +55,11 @@ classes_t find_classes(const grouping_t *g, const kiln_group_t *groups, uint32_t
                    .places = KILN_NEW_ARRAY(g->arena, uint32_t, count)};
   for (uint32_t i = 0; i < count; i++) {
     const uint64_t extra[] = {apart[groups[i].stores[0].value], is_bound ? groups[i].level : UINT64_MAX};
-    out.classes[i] = class_of(g, &out, known, i, extra);
+    out.classes[i] = class_of(g, scratch, &out, known, i, extra);
+    kiln_arena_reset(scratch);
     if (out.classes[i] != NO_CLASS) out.places[i] = out.items[out.classes[i]].count++;
   }
+  kiln_arena_deinit(scratch);
   for (size_t c = 0; c < out.count; c++) {
     class_t *class = &out.items[c];
     class->groups = KILN_NEW_ARRAY(g->arena, uint32_t, class->count);

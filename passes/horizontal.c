@@ -194,7 +194,9 @@ static uint32_t count_fitting(const schedule_t *s, const uint32_t *indices, uint
 static const char *why_not_more(const schedule_t *s, class_t *class) {
   const kiln_graph_t *graph = s->g->graph;
   while (class->awaited < class->count && !s->waits[class->groups[class->awaited]]) class->awaited++;
-  if (class->awaited == class->count) return class->count == 1 ? "no other group is of its class" : NULL;
+  if (class->awaited == class->count && class->count > 1) return NULL;
+  if (class->awaited == class->count)
+    return kiln_arena_printf(s->g->arena, "no other group is of its class: %s", class->name);
   const kiln_group_t *waiting = &s->groups[class->groups[class->awaited]];
   uint32_t k = 0;
   while (k + 1 < waiting->input_count &&

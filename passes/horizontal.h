@@ -36,6 +36,7 @@ typedef struct {
 /* Groups that could share a launch. Each has a rank: how many of the class stand on the longest way that
  * begins with it. */
 typedef struct {
+  const char *name;
   uint32_t *groups, count;   /* in order */
   uint32_t *tiers_of;        /* per group of the class, as in groups */
   tier_t *tiers;             /* the highest rank first */

@@ -75,17 +75,6 @@ static kiln_status_t check(kiln_arena_t *arena, const kiln_pass_t *pass, const k
 /* --- memory: a graph between two passes lives in an arena of its own, so that only two are held at a time
  * ---- */
 
-static void deinit_scratch(void *scratch) { kiln_arena_deinit(scratch); }
-
-/* An arena inside another: the same limit and guard, and gone with it at the latest. */
-static kiln_arena_t *scratch_create(kiln_arena_t *arena) {
-  kiln_arena_t *scratch = KILN_NEW(arena, kiln_arena_t);
-  kiln_arena_init(scratch, arena->limit_bytes ? arena->limit_bytes - arena->used_bytes : 0);
-  scratch->guard = arena->guard;
-  kiln_arena_defer(arena, deinit_scratch, scratch);
-  return scratch;
-}
-
 /* The graph as it is, in another arena. */
 static const kiln_graph_t *copy_graph(kiln_arena_t *arena, const kiln_graph_t *graph) {
   kiln_pass_context_t context = {.arena = arena, .applied = 1};
@@ -108,7 +97,7 @@ kiln_status_t kiln_passes_run(kiln_arena_t *arena, const kiln_graph_t *graph, co
   kiln_arena_t *held = NULL; /* where graph lives; NULL: with the caller */
   for (size_t i = 0; i < schedule.count; i++) {
     const kiln_pass_t *pass = schedule.items[i];
-    kiln_arena_t *scratch = scratch_create(arena);
+    kiln_arena_t *scratch = kiln_arena_create_inside(arena);
     kiln_pass_context_t context = {.arena = scratch, .options = options};
     uint64_t start_ns = kiln_clock_monotonic_ns();
     const kiln_graph_t *next = pass->run(&context, graph);

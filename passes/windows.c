@@ -3,7 +3,8 @@
  * Part of kiln_group (passes/group.c), when all cuts are made.
  *
  *   a = gemm(..), b = gemm(..)                        a = gemm(..), b = gemm(..)
- *   kernel: y = cat(a, b), reads and writes all       each is stored to its window of y, which no kernel makes
+ *   kernel: y = cat(a, b), reads and writes all       each is stored to its window of y, which no kernel
+ * makes
  *
  * A stored value dissolves into windows when it is a concatenation (perhaps reshaped), is stored once, and
  * 1. some part is made by a kernel that stores it anyhow, and at most one part is not: an input that must be
@@ -48,7 +49,8 @@ static bool belongs_to_one(const finder_t *f, kiln_value_id_t value) {
   return f->readers[value] == 1 && !f->output_uses[value];
 }
 
-/* The concatenation of which a stored value is a reshape; KILN_NO_VALUE when it is none, or others need it. */
+/* The concatenation of which a stored value is a reshape; KILN_NO_VALUE when it is none, or others need it.
+ */
 static kiln_value_id_t cat_of(const finder_t *f, kiln_value_id_t stored) {
   const grouping_t *g = f->grouping;
   kiln_value_id_t value = stored;
@@ -142,7 +144,8 @@ windows_t find_windows(grouping_t *g, const uint32_t *output_uses) {
                      .out = &out};
   for (kiln_value_id_t v = graph->value_count; v-- > graph->input_count;) {
     bool is_stored = g->cuts[v] != CUT_NONE || output_uses[v];
-    if (is_stored && g->live[graph->producers[v]] && !kiln_type_is_empty(&graph->types[v])) dissolve(&finder, v);
+    if (is_stored && g->live[graph->producers[v]] && !kiln_type_is_empty(&graph->types[v]))
+      dissolve(&finder, v);
   }
   return out;
 }

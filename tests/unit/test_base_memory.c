@@ -32,10 +32,45 @@ static void allocations_are_zeroed_aligned_and_apart(void **state) {
   kiln_arena_deinit(&arena);
 }
 
+static void arena_that_is_reset_is_zeroed_again(void **state) {
+  (void)state;
+  kiln_arena_t arena = {0};
+  for (int round = 0; round < 3; round++) {
+    for (size_t size = 1; size < 100000; size *= 3) {
+      unsigned char *block = kiln_arena_alloc(&arena, size);
+      for (size_t b = 0; b < size; b++) assert_int_equal(block[b], 0);
+      memset(block, 255, size);
+    }
+    kiln_arena_reset(&arena);
+    assert_int_equal(arena.used_bytes, 0);
+  }
+  kiln_arena_deinit(&arena);
+}
+
 typedef struct {
   kiln_arena_t *arena;
   size_t taken;
 } hunger_t;
+
+static kiln_status_t eat_inside(void *argument) {
+  hunger_t *hunger = argument;
+  hunger_t inside = {kiln_arena_create_inside(hunger->arena), 0};
+  for (; hunger->taken < 1000000; hunger->taken++) kiln_arena_alloc(inside.arena, 1000);
+  return NULL;
+}
+
+/* What it had is freed with the arena around it: the leak checker would tell. */
+static void arena_inside_another_keeps_its_limit_and_guard(void **state) {
+  (void)state;
+  kiln_arena_t arena;
+  kiln_arena_init(&arena, 10080);
+  hunger_t hunger = {&arena, 0};
+  kiln_status_t status = kiln_arena_guard(&arena, eat_inside, &hunger);
+  assert_int_equal(kiln_status_code(status), KILN_OUT_OF_MEMORY);
+  assert_in_range(hunger.taken, 8, 10);
+  kiln_status_free(status);
+  kiln_arena_deinit(&arena);
+}
 
 static kiln_status_t eat_without_end(void *argument) {
   hunger_t *hunger = argument;
@@ -248,6 +283,8 @@ static void keys_are_bytes_with_their_length(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(allocations_are_zeroed_aligned_and_apart),
+      cmocka_unit_test(arena_that_is_reset_is_zeroed_again),
+      cmocka_unit_test(arena_inside_another_keeps_its_limit_and_guard),
       cmocka_unit_test(the_limit_unwinds_to_the_guard),
       cmocka_unit_test(sizes_near_the_top_of_the_address_space_are_refused),
       cmocka_unit_test(guards_nest_and_pass_on_the_functions_status),

@@ -1,7 +1,8 @@
 /* tests/unit/test_passes_windows.c: parts of a concatenation that are written straight to their place.
  *
  * A graph is grouped with the families of tests/support/fake_families.h. What is expected is written as the
- * launches (kind and members) and, for each window in launch order, where it starts: "0,60" is row 0, column 60.
+ * launches (kind and members) and, for each window in launch order, where it starts: "0,60" is row 0,
+ * column 60.
  */
 #include <setjmp.h>
 #include <stdarg.h>
