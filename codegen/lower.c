@@ -66,11 +66,13 @@ static void answer(kiln_lowering_t *lowering, const kiln_request_t *request, kil
 }
 
 /* An index that is in range by its bounds alone needs no guard, and is then the same request wherever it
- * comes from. */
+ * comes from. Unless it divides what only the guard keeps from being negative. */
 static kiln_request_t without_needless_guard(kiln_lowering_t *lowering, kiln_request_t request) {
   const kiln_type_t *type = type_of(lowering, request.value);
   for (uint32_t i = 0; i < type->rank; i++) {
-    if (!kiln_index_is_within(lowering->kernel, request.index[i], type->dims[i])) return request;
+    kiln_expr_id_t index = request.index[i];
+    bool within = kiln_index_is_within(lowering->kernel, index, type->dims[i]);
+    if (!within || !lowering->kernel->exprs[index].total) return request;
   }
   request.guard = kiln_condition_true(lowering->kernel);
   return request;

@@ -123,8 +123,21 @@ static kiln_dim_t quotient_upper(kiln_kernel_t *kernel, kiln_dim_t upper, kiln_d
   return upper;
 }
 
+static bool is_total(const kiln_kernel_t *kernel, const kiln_expr_t *expr) {
+  bool divides = expr->kind == KILN_EXPR_DIV || expr->kind == KILN_EXPR_MOD;
+  if (expr->kind == KILN_EXPR_CLAMPED) return true;
+  for (uint32_t i = 0; i < expr->operand_count; i++) {
+    const kiln_expr_t *operand = &kernel->exprs[expr->operands[i]];
+    if (!operand->total) return false;
+    if (divides && !(operand->bounded && kiln_dim_provably_ge(operand->lower, kiln_dim_constant(0))))
+      return false;
+  }
+  return true;
+}
+
 static void find_bounds(kiln_kernel_t *kernel, kiln_expr_t *expr) {
   expr->lower = kiln_dim_constant(0);
+  expr->total = is_total(kernel, expr);
   switch (expr->kind) {
   case KILN_EXPR_LINEAR:
     bound_linear(kernel, expr);

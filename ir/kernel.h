@@ -51,6 +51,9 @@ typedef struct {
   /* Index expressions: lower <= value <= upper wherever it is evaluated, when `bounded`. */
   bool bounded;
   kiln_dim_t lower, upper;
+  /* Index expressions: may be evaluated, and has these bounds, at every point of the axes, since the operand
+   * of each division below is >= 0 whatever guard it stood under. */
+  bool total;
 } kiln_expr_t;
 
 /* 0, 1 .. ceil(extent / divisor) - 1. The divisor is above 1 for an axis that moves in steps of a vector. */

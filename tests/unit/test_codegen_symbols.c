@@ -83,6 +83,27 @@ static void wide_indices_give_the_same(void **state) {
   check_sizes(&wide, odd_sizes, sizeof odd_sizes / sizeof *odd_sizes);
 }
 
+/* Whether the second tile begins behind the first is not known for all T. Its index, taken modulo T, is
+ * negative where the first one is read. */
+static void a_remainder_is_read_only_where_its_guard_holds(void **state) {
+  (void)state;
+  const char *text = "graph tiles[T](%x: f32[T], %c: f32[2*T-1]) { %t = repeat(%x) {times=[2]} "
+                     "%y = cat(%t, %c, %t, %c) {dim=0} return %y }";
+  kiln_arena_t arena;
+  kiln_arena_init(&arena, 0);
+  kiln_batch_t *batch = kiln_batch_create(&arena, "sm_90");
+  uint32_t number = kiln_batch_add(batch, parse(&arena, text), &plain, &any_size, NULL);
+  kiln_batch_compile(batch);
+  for (int64_t size = 1; size < 40; size += 6) {
+    int64_t symbols[KILN_MAX_SYMBOLS] = {size};
+    kiln_tensor_t inputs[2];
+    kiln_random_inputs(&arena, kiln_batch_pipeline(batch, number)->input, 1, symbols, inputs);
+    kiln_batch_check(batch, number, symbols, inputs, text);
+  }
+  kiln_batch_destroy(batch);
+  kiln_arena_deinit(&arena);
+}
+
 /* --- what is relied on
  * -------------------------------------------------------------------------------------- */
 
@@ -222,6 +243,7 @@ int main(void) {
       cmocka_unit_test(one_kernel_serves_all_sizes),
       cmocka_unit_test(multiples_of_16_are_served_by_vectors),
       cmocka_unit_test(wide_indices_give_the_same),
+      cmocka_unit_test(a_remainder_is_read_only_where_its_guard_holds),
       cmocka_unit_test(a_multiple_is_guarded_only_where_a_vector_needs_it),
       cmocka_unit_test(sizes_past_2_31_are_guarded_or_counted_in_64_bits),
       cmocka_unit_test(constant_offsets_past_2_31_alone_take_64_bits),
