@@ -19,13 +19,20 @@ typedef struct {
   kiln_executable_t *executable;
 } job_t;
 
+/* A source that the translation unit has already, and the entry that it got there. */
+typedef struct {
+  const char *source, *entry;
+} known_kernel_t;
+
 struct kiln_batch {
   kiln_arena_t *arena;
   kiln_target_t target;
   kiln_buffer_t source;
   job_t *jobs;
   size_t job_count, job_capacity;
-  unsigned kernel_count;
+  known_kernel_t *known;
+  size_t known_count, known_capacity;
+  kiln_compiler_t *compiler, *own_compiler; /* own: to be destroyed */
   kiln_kernel_artifact_t artifact;
   kiln_device_t *device;
 };
@@ -53,15 +60,25 @@ void kiln_batch_destroy(kiln_batch_t *batch) {
     if (batch->jobs[i].executable) kiln_device_unload(batch->device, batch->jobs[i].executable);
   }
   if (batch->device) kiln_device_destroy(batch->device);
+  kiln_compiler_destroy(batch->own_compiler);
   kiln_buffer_deinit(&batch->source);
 }
 
-/* The kernel's source, as one of many in a translation unit. */
+void kiln_batch_use_compiler(kiln_batch_t *batch, kiln_compiler_t *compiler) { batch->compiler = compiler; }
+
+/* The kernel's source, as one of many in a translation unit; each source once. */
 static void append_kernel(kiln_batch_t *batch, kiln_kernel_source_t *kernel) {
-  unsigned number = batch->kernel_count++;
+  for (size_t i = 0; i < batch->known_count; i++) {
+    if (strcmp(batch->known[i].source, kernel->source)) continue;
+    kernel->entry = batch->known[i].entry;
+    return;
+  }
+  unsigned number = (unsigned)batch->known_count;
   const char *entry = kiln_arena_printf(batch->arena, "%s_%u", kernel->entry, number);
   kiln_buffer_printf(&batch->source, "#define %s %s\nnamespace kernel_%u {\n%s}\n#undef %s\n", kernel->entry,
                      entry, number, kernel->source, kernel->entry);
+  KILN_PUSH(batch->arena, batch->known, batch->known_count, batch->known_capacity,
+            (known_kernel_t){kernel->source, entry});
   kernel->entry = entry;
 }
 
@@ -74,13 +91,22 @@ static uint32_t add_job(kiln_batch_t *batch, job_t job) {
   return (uint32_t)batch->job_count - 1;
 }
 
+kiln_status_t kiln_batch_try_add(kiln_batch_t *batch, const kiln_graph_t *graph,
+                                 const kiln_options_t *options, const kiln_symbol_class_t *symbol_class,
+                                 const kiln_pass_run_t *run, uint32_t *out_number) {
+  job_t job = {0};
+  kiln_status_t status = kiln_pipeline_generate(batch->arena, graph, &batch->target, options, symbol_class,
+                                                run, &job.pipeline);
+  if (status) return kiln_error_note(status, "generating");
+  *out_number = add_job(batch, job);
+  return NULL;
+}
+
 uint32_t kiln_batch_add(kiln_batch_t *batch, const kiln_graph_t *graph, const kiln_options_t *options,
                         const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run) {
-  job_t job = {0};
-  require(
-      kiln_pipeline_generate(batch->arena, graph, &batch->target, options, symbol_class, run, &job.pipeline),
-      "generating");
-  return add_job(batch, job);
+  uint32_t number = 0;
+  require(kiln_batch_try_add(batch, graph, options, symbol_class, run, &number), "adding");
+  return number;
 }
 
 uint32_t kiln_batch_add_merged(kiln_batch_t *batch, const kiln_graph_t *graph,
@@ -104,6 +130,7 @@ uint32_t kiln_batch_add_merged(kiln_batch_t *batch, const kiln_graph_t *graph,
 }
 
 uint32_t kiln_batch_count(const kiln_batch_t *batch) { return (uint32_t)batch->job_count; }
+uint32_t kiln_batch_kernel_count(const kiln_batch_t *batch) { return (uint32_t)batch->known_count; }
 
 const kiln_pipeline_t *kiln_batch_pipeline(const kiln_batch_t *batch, uint32_t number) {
   return &batch->jobs[number].pipeline;
@@ -117,15 +144,18 @@ static void keep_source(const kiln_batch_t *batch) {
   fclose(file);
 }
 
-const char *kiln_batch_compile(kiln_batch_t *batch) {
-  kiln_compiler_t *compiler;
+kiln_status_t kiln_batch_try_compile(kiln_batch_t *batch) {
   keep_source(batch);
-  require(kiln_compiler_create(NULL, &compiler), "opening NVRTC");
-  kiln_status_t status = kiln_compiler_compile(
-      compiler, batch->arena, kiln_buffer_text(&batch->source), "kiln_elementwise_0", &batch->target,
-      test_on_cuda() ? KILN_IMAGE_CUBIN : KILN_IMAGE_PTX, &batch->artifact);
-  kiln_compiler_destroy(compiler);
-  require(status, "compiling");
+  if (!batch->compiler) {
+    KILN_TRY(kiln_compiler_create(NULL, &batch->own_compiler));
+    batch->compiler = batch->own_compiler;
+  }
+  return kiln_compiler_compile(batch->compiler, batch->arena, kiln_buffer_text(&batch->source),
+                               "kiln_elementwise_0", &batch->target, test_on_cuda() ? KILN_IMAGE_CUBIN : KILN_IMAGE_PTX, &batch->artifact);
+}
+
+const char *kiln_batch_compile(kiln_batch_t *batch) {
+  require(kiln_batch_try_compile(batch), "compiling");
   return batch->artifact.ptx;
 }
 
@@ -141,61 +171,74 @@ static void print_job(const kiln_batch_t *batch, uint32_t number) {
   kiln_buffer_deinit(&text);
 }
 
-static void open_device(kiln_batch_t *batch) {
+static kiln_status_t open_device(kiln_batch_t *batch) {
   kiln_device_spec_t spec;
-  if (batch->device) return;
-  require(kiln_device_spec_parse("emulated", &spec), "device");
-  require(kiln_device_create(&spec, &batch->device), "device");
-  require(kiln_device_check(batch->device, "all"), "checkers");
+  if (batch->device) return NULL;
+  KILN_TRY(kiln_device_spec_parse("emulated", &spec));
+  KILN_TRY(kiln_device_create(&spec, &batch->device));
+  return kiln_device_check(batch->device, "all");
 }
 
 /* All kernels lie in one module, under one key. */
-static void load(kiln_batch_t *batch, job_t *job) {
+static kiln_status_t load(kiln_batch_t *batch, job_t *job) {
   uint32_t count = job->pipeline.grouping->group_count;
   kiln_digest_t *keys = KILN_NEW_ARRAY(batch->arena, kiln_digest_t, count);
   kiln_kernel_artifact_t *artifacts = KILN_NEW_ARRAY(batch->arena, kiln_kernel_artifact_t, count);
   for (uint32_t i = 0; i < count; i++) artifacts[i] = batch->artifact;
-  open_device(batch);
+  KILN_TRY(open_device(batch));
   const kiln_plan_t *plan = kiln_pipeline_plan(batch->arena, &job->pipeline, keys);
-  require(kiln_device_load(batch->device, plan, artifacts, &job->executable), "loading");
+  return kiln_device_load(batch->device, plan, artifacts, &job->executable);
 }
 
-static kiln_host_span_t span_of(kiln_batch_t *batch, const kiln_plan_tensor_t *tensor, const int64_t *symbols,
-                                int64_t *strides) {
+static kiln_status_t span_of(kiln_batch_t *batch, const kiln_plan_tensor_t *tensor, const int64_t *symbols,
+                             int64_t *strides, kiln_host_span_t *out) {
   uint64_t bytes = 0;
-  require(kiln_plan_tensor_bytes(tensor, symbols, &bytes), "sizes");
+  KILN_TRY(kiln_plan_tensor_bytes(tensor, symbols, &bytes));
   for (uint32_t i = 0; i < tensor->type.rank; i++)
     assert_true(kiln_dim_eval(tensor->strides[i], symbols, &strides[i]));
-  return (kiln_host_span_t){kiln_arena_alloc(batch->arena, bytes), bytes};
+  *out = (kiln_host_span_t){kiln_arena_alloc(batch->arena, bytes), bytes};
+  return NULL;
 }
 
-void kiln_batch_run(kiln_batch_t *batch, uint32_t number, const int64_t *symbols, const kiln_tensor_t *inputs,
-                    kiln_tensor_t *outputs) {
+/* The logical tensor that an output's storage holds. */
+static kiln_status_t gather_output(kiln_batch_t *batch, const kiln_plan_tensor_t *tensor,
+                                   const int64_t *symbols, const void *storage, kiln_tensor_t *out) {
+  int64_t strides[KILN_MAX_RANK], sizes[KILN_MAX_RANK];
+  for (uint32_t i = 0; i < tensor->type.rank; i++)
+    assert_true(kiln_dim_eval(tensor->strides[i], symbols, &strides[i]));
+  KILN_TRY(kiln_type_sizes(&tensor->type, symbols, sizes));
+  KILN_TRY(kiln_tensor_create(batch->arena, tensor->type.dtype, tensor->type.rank, sizes, out));
+  kiln_storage_gather(out, storage, strides);
+  return NULL;
+}
+
+kiln_status_t kiln_batch_try_run(kiln_batch_t *batch, uint32_t number, const int64_t *symbols,
+                                 const kiln_tensor_t *inputs, kiln_tensor_t *outputs) {
   job_t *job = &batch->jobs[number];
-  if (!job->executable) load(batch, job);
+  if (!job->executable) KILN_TRY(load(batch, job));
   const kiln_graph_t *graph = job->pipeline.optimized;
   kiln_digest_t *keys = KILN_NEW_ARRAY(batch->arena, kiln_digest_t, job->pipeline.grouping->group_count);
   const kiln_plan_t *plan = kiln_pipeline_plan(batch->arena, &job->pipeline, keys);
   kiln_host_span_t *in = KILN_NEW_ARRAY(batch->arena, kiln_host_span_t, graph->input_count);
   kiln_host_span_t *out = KILN_NEW_ARRAY(batch->arena, kiln_host_span_t, graph->output_count);
-  int64_t strides[KILN_MAX_RANK], sizes[KILN_MAX_RANK];
+  int64_t strides[KILN_MAX_RANK];
   for (uint32_t i = 0; i < graph->input_count; i++) {
-    in[i] = span_of(batch, &plan->inputs[i], symbols, strides);
+    KILN_TRY(span_of(batch, &plan->inputs[i], symbols, strides, &in[i]));
     kiln_storage_scatter(in[i].data, strides, &inputs[i]);
   }
   for (uint32_t i = 0; i < graph->output_count; i++)
-    out[i] = span_of(batch, &plan->outputs[i], symbols, strides);
-  kiln_execution_timings_t timings;
-  kiln_status_t status = kiln_device_execute(batch->device, job->executable, symbols, in, out, &timings);
+    KILN_TRY(span_of(batch, &plan->outputs[i], symbols, strides, &out[i]));
+  KILN_TRY(kiln_device_execute(batch->device, job->executable, symbols, in, out, NULL));
+  for (uint32_t i = 0; i < graph->output_count; i++)
+    KILN_TRY(gather_output(batch, &plan->outputs[i], symbols, out[i].data, &outputs[i]));
+  return NULL;
+}
+
+void kiln_batch_run(kiln_batch_t *batch, uint32_t number, const int64_t *symbols, const kiln_tensor_t *inputs,
+                    kiln_tensor_t *outputs) {
+  kiln_status_t status = kiln_batch_try_run(batch, number, symbols, inputs, outputs);
   if (status) print_job(batch, number);
   require(status, "executing");
-  for (uint32_t i = 0; i < graph->output_count; i++) {
-    const kiln_type_t *type = &plan->outputs[i].type;
-    span_of(batch, &plan->outputs[i], symbols, strides);
-    require(kiln_type_sizes(type, symbols, sizes), "sizes");
-    require(kiln_tensor_create(batch->arena, type->dtype, type->rank, sizes, &outputs[i]), "output");
-    kiln_storage_gather(&outputs[i], out[i].data, strides);
-  }
 }
 
 /* The sum of a field over the launches that JSON lists. */
@@ -212,7 +255,7 @@ kiln_emu_counters_t kiln_batch_counters(kiln_batch_t *batch, uint32_t number, co
   test_needs_emulated("counters");
   uint32_t count = batch->jobs[number].pipeline.optimized->output_count;
   kiln_tensor_t *outputs = KILN_NEW_ARRAY(batch->arena, kiln_tensor_t, count);
-  open_device(batch);
+  require(open_device(batch), "device");
   require(kiln_device_count(batch->device, true), "counting");
   kiln_batch_run(batch, number, symbols, inputs, outputs);
   kiln_buffer_t json;
@@ -238,6 +281,22 @@ uint64_t kiln_batch_counter(kiln_batch_t *batch, uint32_t number, const int64_t 
   return 0;
 }
 
+kiln_status_t kiln_batch_compare(const kiln_reference_t *expected, const kiln_tensor_t *got, uint32_t count,
+                                 kiln_batch_tally_t *tally) {
+  for (uint32_t i = 0; i < count; i++) {
+    kiln_comparison_t c = kiln_reference_compare(&expected[i], &got[i]);
+    if (tally) {
+      tally->elements += (uint64_t)c.elements;
+      tally->undecided += (uint64_t)c.undecided;
+    }
+    if (!c.wrong) continue;
+    return kiln_error(
+        KILN_INTERNAL, "output %u: %lld of %lld elements are wrong, first %lld: %a instead of %a (bound %g)",
+        i, (long long)c.wrong, (long long)c.elements, (long long)c.first_wrong, c.got, c.expected, c.bound);
+  }
+  return NULL;
+}
+
 void kiln_batch_check(kiln_batch_t *batch, uint32_t number, const int64_t *symbols,
                       const kiln_tensor_t *inputs, const char *what) {
   const kiln_graph_t *graph = batch->jobs[number].pipeline.input;
@@ -245,12 +304,7 @@ void kiln_batch_check(kiln_batch_t *batch, uint32_t number, const int64_t *symbo
   kiln_tensor_t *got = KILN_NEW_ARRAY(batch->arena, kiln_tensor_t, graph->output_count);
   require(kiln_reference_run(batch->arena, graph, symbols, inputs, 0, expected), what);
   kiln_batch_run(batch, number, symbols, inputs, got);
-  for (uint32_t i = 0; i < graph->output_count; i++) {
-    kiln_comparison_t comparison = kiln_reference_compare(&expected[i], &got[i]);
-    if (!comparison.wrong) continue;
-    print_job(batch, number);
-    fail_msg("%s: output %u: %lld of %lld elements are wrong, first %lld: %a instead of %a (bound %g)", what,
-             i, (long long)comparison.wrong, (long long)comparison.elements,
-             (long long)comparison.first_wrong, comparison.got, comparison.expected, comparison.bound);
-  }
+  kiln_status_t status = kiln_batch_compare(expected, got, graph->output_count, NULL);
+  if (status) print_job(batch, number);
+  require(status, what);
 }
