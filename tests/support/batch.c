@@ -95,8 +95,8 @@ kiln_status_t kiln_batch_try_add(kiln_batch_t *batch, const kiln_graph_t *graph,
                                  const kiln_options_t *options, const kiln_symbol_class_t *symbol_class,
                                  const kiln_pass_run_t *run, uint32_t *out_number) {
   job_t job = {0};
-  kiln_status_t status = kiln_pipeline_generate(batch->arena, graph, &batch->target, options, symbol_class,
-                                                run, &job.pipeline);
+  kiln_status_t status =
+      kiln_pipeline_generate(batch->arena, graph, &batch->target, options, symbol_class, run, &job.pipeline);
   if (status) return kiln_error_note(status, "generating");
   *out_number = add_job(batch, job);
   return NULL;
@@ -151,7 +151,8 @@ kiln_status_t kiln_batch_try_compile(kiln_batch_t *batch) {
     batch->compiler = batch->own_compiler;
   }
   return kiln_compiler_compile(batch->compiler, batch->arena, kiln_buffer_text(&batch->source),
-                               "kiln_elementwise_0", &batch->target, test_on_cuda() ? KILN_IMAGE_CUBIN : KILN_IMAGE_PTX, &batch->artifact);
+                               "kiln_elementwise_0", &batch->target,
+                               test_on_cuda() ? KILN_IMAGE_CUBIN : KILN_IMAGE_PTX, &batch->artifact);
 }
 
 const char *kiln_batch_compile(kiln_batch_t *batch) {

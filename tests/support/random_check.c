@@ -109,8 +109,9 @@ static kiln_status_t check_values(kiln_arena_t *arena, kiln_batch_t *batch, cons
     got[way] = KILN_NEW_ARRAY(arena, kiln_tensor_t, graph->output_count);
     kiln_status_t status = kiln_batch_try_run(batch, subject->numbers[way], symbols, inputs, got[way]);
     if (!status) status = kiln_batch_compare(expected, got[way], graph->output_count, tally);
-    if (status) return kiln_error_note(status, "%s, symbols %lld, %lld", names[way], (long long)symbols[0],
-                                       (long long)symbols[1]);
+    if (status)
+      return kiln_error_note(status, "%s, symbols %lld, %lld", names[way], (long long)symbols[0],
+                             (long long)symbols[1]);
   }
   if (subject->ways < MOST_WAYS || accumulates(graph)) return NULL;
   return same_bits(graph, got[1], got[2]);
@@ -138,8 +139,7 @@ typedef struct {
 static verdict_t verdict_of(kiln_status_t status, verdict_t verdict, bool says) {
   if (!status) return RIGHT;
   const char *log = kiln_status_detail(status, "log"), *report = kiln_status_detail(status, "report");
-  if (says)
-    fprintf(stderr, "%s\n%s%s", kiln_status_message(status), log ? log : "", report ? report : "");
+  if (says) fprintf(stderr, "%s\n%s%s", kiln_status_message(status), log ? log : "", report ? report : "");
   return verdict;
 }
 
@@ -158,7 +158,8 @@ static verdict_t judge(const trial_t *trial, const kiln_graph_t *graph, bool say
   return verdict_of(status, kiln_status_code(status) == KILN_INTERNAL ? WRONG : FAULTY, says);
 }
 
-/* A child to judge in, 0 inside it: where cmocka's handlers do not go on with the test, and time is bounded. */
+/* A child to judge in, 0 inside it: where cmocka's handlers do not go on with the test, and time is bounded.
+ */
 static pid_t fork_judge(unsigned seconds) {
   fflush(NULL);
   pid_t child = fork();

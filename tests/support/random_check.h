@@ -19,8 +19,8 @@ typedef struct {
  * seed (and the count by 1), $KILN_COUNT the count. Fewer graphs under the sanitizers. */
 void kiln_random_check(const kiln_random_check_t *check);
 
-/* Shrinks a graph that fails on this target and prints it; false when it does not fail. The inputs are those of
- * the seed; symbols one set of values. */
+/* Shrinks a graph that fails on this target and prints it; false when it does not fail. The inputs are those
+ * of the seed; symbols one set of values. */
 bool kiln_random_reproduce(kiln_arena_t *arena, const kiln_graph_t *graph, const char *arch, uint64_t seed,
                            const int64_t *symbols, kiln_buffer_t *out_text);
 

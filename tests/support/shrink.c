@@ -164,8 +164,8 @@ static kiln_status_t add_node(rebuild_t *r, uint32_t n) {
     if (is_edit(r, EDIT_DROP_ATTR, n) && r->edit->detail == i) continue;
     attrs[attr_count++] = edited_attr(r, node->attrs[i]);
   }
-  KILN_TRY(kiln_graph_builder_infer(r->builder, node->op, operands, operand_count, attrs, attr_count, 0,
-                                    &first));
+  KILN_TRY(
+      kiln_graph_builder_infer(r->builder, node->op, operands, operand_count, attrs, attr_count, 0, &first));
   for (uint32_t i = 0; i < node->result_count; i++) {
     kiln_value_id_t value = node->first_result + i;
     if (!is_edit(r, EDIT_CUT, value)) r->renamed[value] = first + i;
@@ -335,8 +335,8 @@ static bool try_symbols(shrinker_t *s) {
 
 const kiln_graph_t *kiln_shrink(kiln_arena_t *arena, const kiln_graph_t *graph,
                                 const kiln_shrink_options_t *options) {
-  static bool (*const sweeps[])(shrinker_t *) = {try_outputs, try_returns, try_symbols, try_values, try_parts_of_nodes,
-                                                 try_layouts, try_dtypes,  try_sizes};
+  static bool (*const sweeps[])(shrinker_t *) = {try_outputs,        try_returns, try_symbols, try_values,
+                                                 try_parts_of_nodes, try_layouts, try_dtypes,  try_sizes};
   shrinker_t s = {.arena = arena, .options = options, .graph = graph};
   for (size_t i = 0; i < sizeof sweeps / sizeof *sweeps;) i = sweeps[i](&s) ? 0 : i + 1;
   return s.graph;

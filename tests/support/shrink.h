@@ -11,7 +11,8 @@
 
 #include "ir/graph.h"
 
-/* Does the failure show in this graph? It is verified; its symbols are those that kiln_shrink got, or none. */
+/* Does the failure show in this graph? It is verified; its symbols are those that kiln_shrink got, or none.
+ */
 typedef bool (*kiln_shrink_fails_t)(void *argument, const kiln_graph_t *graph);
 
 typedef struct {

@@ -1,5 +1,5 @@
-/* tests/unit/test_codegen_random_sm90.c: random graphs over all families on the emulated device: the reference's
- * values for sm_90 code (see test_codegen_random.c, which does sm_80).
+/* tests/unit/test_codegen_random_sm90.c: random graphs over all families on the emulated device: the
+ * reference's values for sm_90 code (see test_codegen_random.c, which does sm_80).
  *
  * A failure prints its seed and a minimal graph; KILN_SEED=<number> runs that seed alone, KILN_COUNT=<number>
  * that many.

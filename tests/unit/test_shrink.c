@@ -1,5 +1,5 @@
-/* tests/unit/test_shrink.c: the shrinker of failing graphs, tried on planted faults: what a fault needs stays,
- * all else goes.
+/* tests/unit/test_shrink.c: the shrinker of failing graphs, tried on planted faults: what a fault needs
+ * stays, all else goes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
