@@ -196,7 +196,7 @@ static void emit_along_k(kiln_contraction_writer_t *w) {
   w->emitter.indent++;
   emit_steps(w, step, kiln_arena_printf(arena, "warp %% %u * 32 + lane", warps), step_count(w, c->k.extent),
              32 * warps, step);
-  LINE(w, "sum = kiln_total(total);");
+  LINE(w, "sum = kiln_add_up(total);");
   w->emitter.indent--;
   LINE(w, "}");
   LINE(w, "#pragma unroll");
@@ -207,7 +207,7 @@ static void emit_along_k(kiln_contraction_writer_t *w) {
   }
   LINE(w, "if (lane == 0) parts[warp] = sum;");
   LINE(w, "__syncthreads();");
-  LINE(w, "if (threadIdx.x == 0) sums[0] = kiln_total(*reinterpret_cast<%s(*)[%u]>(parts));", w->sum, WARPS);
+  LINE(w, "if (threadIdx.x == 0) sums[0] = kiln_add_up(*reinterpret_cast<%s(*)[%u]>(parts));", w->sum, WARPS);
 }
 
 static void emit_along_rows(kiln_contraction_writer_t *w) {
@@ -232,7 +232,7 @@ static void emit_along_rows(kiln_contraction_writer_t *w) {
   LINE(w,
        "  for (int i = 0; i < %u; ++i) total[i] = parts[i * %u + threadIdx.x %% %u * 32 + threadIdx.x / %u];",
        WARPS, rows, lanes, lanes);
-  LINE(w, "  sums[%s] = kiln_total(total);", place(w, "threadIdx.x"));
+  LINE(w, "  sums[%s] = kiln_add_up(total);", place(w, "threadIdx.x"));
   LINE(w, "}");
 }
 
@@ -262,5 +262,5 @@ void kiln_contraction_emit_per_thread(kiln_contraction_writer_t *w) {
   LINE(w, "if (result >= %s) return;", kiln_emit_dim(&w->emitter, results, wide));
   LINE(w, "const %s batch = result / %s, m = result %% %s / %s, n = result %% %s;", w->type, mn, mn, n, n);
   emit_steps(w, step_name(w, "k"), "0", step_count(w, c->k.extent), 1, step_name(w, "k"));
-  LINE(w, "const %s sums[] = {(%s)kiln_total(total)};", w->sum_tile, w->sum_tile);
+  LINE(w, "const %s sums[] = {(%s)kiln_add_up(total)};", w->sum_tile, w->sum_tile);
 }

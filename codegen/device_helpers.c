@@ -384,6 +384,27 @@ static const helper_t helpers[] = {
      "    }\n"
      "  }\n"
      "};\n"},
+    {"kiln_fold",
+     "// COUNT partial results that lie STRIDE apart, as a tree, neighbours first.\n"
+     "template <typename OP, int COUNT, int STRIDE, typename T>\n" FUNCTION "T kiln_fold(const T *from) {\n"
+     "  if constexpr (COUNT == 1) return *from;\n"
+     "  else return OP::of(kiln_fold<OP, COUNT / 2, STRIDE>(from),\n"
+     "                     kiln_fold<OP, COUNT / 2, STRIDE>(from + COUNT / 2 * STRIDE));\n"
+     "}\n"},
+    /* -- blocks that share a result */
+    {"kiln_is_last",
+     "// Whether this is the last of PARTS blocks to come here; it sees what all others have stored. The "
+     "counter is 0\n"
+     "// again then.\n"
+     "template <unsigned PARTS>\n" FUNCTION "bool kiln_is_last(unsigned *counter) {\n"
+     "  __shared__ bool is_last;\n"
+     "  __threadfence();\n"
+     "  __syncthreads();\n"
+     "  if (threadIdx.x == 0) is_last = atomicInc(counter, PARTS - 1) == PARTS - 1;\n"
+     "  __syncthreads();\n"
+     "  if (is_last) __threadfence();\n"
+     "  return is_last;\n"
+     "}\n"},
     /* -- contractions */
     {"kiln_slot", "// Where element `inner` of row `outer` of a tile lies. Rows have INNER elements in "
                   "chunks of 16 bytes, which\n"
@@ -464,15 +485,15 @@ static const helper_t helpers[] = {
      "    }\n"
      "  }\n"
      "}\n"},
-    {"kiln_total", "// The sum, as a tree; N is a power of two. Leaves nothing of the terms.\n"
-                   "template <typename T, int N>\n" FUNCTION "T kiln_total(T (&terms)[N]) {\n"
-                   "#pragma unroll\n"
-                   "  for (int half = N / 2; half > 0; half /= 2) {\n"
-                   "#pragma unroll\n"
-                   "    for (int i = 0; i < half; ++i) terms[i] += terms[i + half];\n"
-                   "  }\n"
-                   "  return terms[0];\n"
-                   "}\n"},
+    {"kiln_add_up", "// The sum, as a tree; N is a power of two. Leaves nothing of the terms.\n"
+                    "template <typename T, int N>\n" FUNCTION "T kiln_add_up(T (&terms)[N]) {\n"
+                    "#pragma unroll\n"
+                    "  for (int half = N / 2; half > 0; half /= 2) {\n"
+                    "#pragma unroll\n"
+                    "    for (int i = 0; i < half; ++i) terms[i] += terms[i + half];\n"
+                    "  }\n"
+                    "  return terms[0];\n"
+                    "}\n"},
     {"kiln_multiply_add", FUNCTION
      "float kiln_multiply_add(float a, float b, float c) { return fmaf(a, b, c); }\n" FUNCTION
      "double kiln_multiply_add(double a, double b, double c) { return fma(a, b, c); }\n"

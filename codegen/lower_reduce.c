@@ -18,7 +18,7 @@ bool kiln_node_reduces(const kiln_node_t *node) {
 }
 
 /* A scalar has no axes: dims 0 and -1 are allowed there and mean nothing. */
-static uint32_t reduced_axes(const kiln_node_t *node, uint32_t rank) {
+uint32_t kiln_reduce_axes(const kiln_node_t *node, uint32_t rank) {
   const kiln_attr_value_t *shape = kiln_node_attr(node, KILN_ATTR_normalized_shape);
   const kiln_attr_value_t *dims = kiln_node_attr(node, KILN_ATTR_dims),
                           *dim = kiln_node_attr(node, KILN_ATTR_dim);
@@ -33,7 +33,7 @@ static uint32_t reduced_axes(const kiln_node_t *node, uint32_t rank) {
 
 kiln_reduced_t kiln_reduced_of(kiln_kernel_t *kernel, const kiln_node_t *node) {
   const kiln_type_t *source = &kernel->graph->types[node->operands[0]];
-  kiln_reduced_t reduced = {source, reduced_axes(node, source->rank), .count = kiln_dim_constant(1)};
+  kiln_reduced_t reduced = {source, kiln_reduce_axes(node, source->rank), .count = kiln_dim_constant(1)};
   reduced.keeps_axes = kernel->graph->types[node->first_result].rank == source->rank;
   for (uint32_t i = 0; i < source->rank; i++) {
     if (reduced.axes >> i & 1) reduced.count = kiln_kernel_dim_mul(kernel, reduced.count, source->dims[i]);
@@ -43,7 +43,7 @@ kiln_reduced_t kiln_reduced_of(kiln_kernel_t *kernel, const kiln_node_t *node) {
 
 bool kiln_reduce_is_inline(const kiln_graph_t *graph, const kiln_node_t *node, uint32_t *out_points) {
   const kiln_type_t *source = &graph->types[node->operands[0]];
-  uint32_t axes = reduced_axes(node, source->rank);
+  uint32_t axes = kiln_reduce_axes(node, source->rank);
   int64_t points = 1;
   for (uint32_t i = 0; i < source->rank; i++) {
     if (axes >> i & 1 && kiln_dim_is(source->dims[i], 0)) points = 0;

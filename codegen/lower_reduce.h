@@ -21,6 +21,8 @@ typedef struct {
 
 /* Is the node a reduction or a normalization? */
 bool kiln_node_reduces(const kiln_node_t *node);
+/* Bit a is set when axis a of its operand, of this rank, is reduced. */
+uint32_t kiln_reduce_axes(const kiln_node_t *node, uint32_t rank);
 kiln_reduced_t kiln_reduced_of(kiln_kernel_t *kernel, const kiln_node_t *node);
 /* Does a row have a constant number of points, few enough to be spelled out? */
 bool kiln_reduce_is_inline(const kiln_graph_t *graph, const kiln_node_t *node, uint32_t *out_points);

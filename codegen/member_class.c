@@ -11,6 +11,7 @@
  */
 #include "codegen/contraction.h"
 #include "codegen/grouped.h"
+#include "codegen/rows.h"
 
 #include <math.h>
 #include <string.h>
@@ -184,6 +185,7 @@ bool kiln_rows_classify(kiln_arena_t *arena, const kiln_graph_t *graph, const ki
                         const kiln_target_t *target, kiln_member_class_t *out) {
   kiln_member_t *member;
   kiln_class_t own;
+  if (kiln_rows_fills_device(graph, group, target)) return false;
   if (!classify(arena, graph, group, out, &member, &own)) return false;
   if (member->form == KILN_MEMBER_LITERAL) {
     cost_of_moving(target, ceil(out->bytes / (256 * 16)), out);

@@ -193,19 +193,26 @@ static const char *nothing(kiln_emitter_t *emitter, kiln_op_t op, kiln_dtype_t d
 
 bool kiln_reduce_finds_place(kiln_op_t op) { return op == KILN_OP_argmax || op == KILN_OP_argmin; }
 
+const char *kiln_reduce_type(const kiln_reduce_writer_t *w, kiln_expr_id_t id) {
+  const kiln_expr_t *expr = kiln_reduce_expr(w, id);
+  const char *type = kiln_emit_arithmetic_type(kiln_reduce_expr(w, expr->operands[0])->dtype);
+  if (!kiln_reduce_finds_place(expr->op)) return type;
+  return kiln_arena_printf(emitter_of(w)->kernel->arena, "kiln_place<%s>", type);
+}
+
+const char *kiln_reduce_none(const kiln_reduce_writer_t *w, kiln_expr_id_t id) {
+  const kiln_expr_t *expr = kiln_reduce_expr(w, id);
+  const char *none = nothing(emitter_of(w), expr->op, kiln_reduce_expr(w, expr->operands[0])->dtype);
+  if (!kiln_reduce_finds_place(expr->op)) return none;
+  return kiln_arena_printf(emitter_of(w)->kernel->arena, "{%s, 0x7fffffffffffffffLL}", none);
+}
+
 void kiln_reduce_declare(kiln_reduce_writer_t *w, uint32_t level, uint32_t columns) {
-  kiln_emitter_t *emitter = emitter_of(w);
   for (kiln_expr_id_t i = 0; i < w->r.count; i++) {
     if (!kiln_reduce_is_at(w, i, level)) continue;
-    const kiln_expr_t *expr = kiln_reduce_expr(w, i);
-    kiln_dtype_t dtype = kiln_reduce_expr(w, expr->operands[0])->dtype;
-    const char *type = kiln_emit_arithmetic_type(dtype), *none = nothing(emitter, expr->op, dtype);
-    const char *name = kiln_op_info(expr->op)->name;
-    if (kiln_reduce_finds_place(expr->op))
-      kiln_emit_line(emitter, "kiln_partial<kiln_%s, kiln_place<%s>, %u> p%u({%s, 0x7fffffffffffffffLL});",
-                     name, type, columns, i, none);
-    else
-      kiln_emit_line(emitter, "kiln_partial<kiln_%s, %s, %u> p%u(%s);", name, type, columns, i, none);
+    kiln_emit_line(emitter_of(w), "kiln_partial<kiln_%s, %s, %u> p%u(%s);",
+                   kiln_op_info(kiln_reduce_expr(w, i)->op)->name, kiln_reduce_type(w, i), columns, i,
+                   kiln_reduce_none(w, i));
   }
 }
 
@@ -221,12 +228,17 @@ void kiln_reduce_emit_additions(kiln_reduce_writer_t *w, uint32_t level, const c
   }
 }
 
-void kiln_reduce_begin_run(kiln_reduce_writer_t *w, uint32_t level) {
+uint32_t kiln_reduce_turns(kiln_dim_t points, int64_t step) {
+  if (!kiln_dim_is_constant(points) || points.constant > KILN_REDUCE_RUN * step) return KILN_REDUCE_RUN;
+  return points.constant ? (uint32_t)((points.constant + step - 1) / step) : 1;
+}
+
+void kiln_reduce_begin_run(kiln_reduce_writer_t *w, uint32_t level, uint32_t turns) {
   for (kiln_expr_id_t i = 0; i < w->r.count; i++) {
     if (kiln_reduce_is_at(w, i, level)) kiln_emit_line(emitter_of(w), "auto q%u = p%u.none();", i, i);
   }
   kiln_emit_line(emitter_of(w), "#pragma unroll 4");
-  kiln_emit_line(emitter_of(w), "for (int k = 0; k < %u; ++k) {", KILN_REDUCE_RUN);
+  kiln_emit_line(emitter_of(w), "for (int k = 0; k < %u; ++k) {", turns);
   emitter_of(w)->indent++;
 }
 

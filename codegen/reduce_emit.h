@@ -2,6 +2,7 @@
  *
  *   rows_emit.c     threads share a row, lanes are neighbours along it
  *   columns_emit.c  lanes are neighbouring results, threads share what is folded into them
+ *   reduce_parts.c  blocks share either
  * An expression is either the same for all that a thread folds and stores, and defined once as soon as the
  * reductions below it are known (its level), or it varies, along the row or over the lanes, and is defined in
  * each loop that needs it. Inside codegen/ only.
@@ -49,15 +50,43 @@ void kiln_reduce_emit_additions(kiln_reduce_writer_t *w, uint32_t level, const c
                                 const char *column, const char *place);
 /* All that does not vary and is known after this level. */
 void kiln_reduce_emit_level(kiln_reduce_writer_t *w, uint32_t level);
+/* The C type of a partial result, and the one that changes no other. */
+const char *kiln_reduce_type(const kiln_reduce_writer_t *w, kiln_expr_id_t id);
+const char *kiln_reduce_none(const kiln_reduce_writer_t *w, kiln_expr_id_t id);
 void kiln_reduce_declare(kiln_reduce_writer_t *w, uint32_t level, uint32_t columns);
 /* The partial results of a run of elements, q, that are added to those of the row, p, behind it: the shorter
  * the chains of additions, the smaller the error. */
 enum { KILN_REDUCE_RUN = 16 };
-void kiln_reduce_begin_run(kiln_reduce_writer_t *w, uint32_t level);
+void kiln_reduce_begin_run(kiln_reduce_writer_t *w, uint32_t level, uint32_t turns);
+/* Turns of a run over so many points, which a loop goes through in these steps: fewer when none has as many.
+ */
+uint32_t kiln_reduce_turns(kiln_dim_t points, int64_t step);
 void kiln_reduce_end_run(kiln_reduce_writer_t *w, uint32_t level);
 /* The variable of a reduction's result, or what stands for it. */
 bool kiln_reduce_finds_place(kiln_op_t op);
 void kiln_reduce_emit_varying_stores(kiln_reduce_writer_t *w, const bool *needed, bool at_hand);
 void kiln_reduce_emit_single_stores(kiln_reduce_writer_t *w);
+
+/* -- reduce_parts.c ------------------------------------------------------------------------------------- */
+
+/* What a block works on, a row or neighbouring results, cut into parts whose partial results meet in the
+ * workspace. */
+typedef struct {
+  uint32_t count;   /* 1: it is not cut, and nothing below is called */
+  bool is_split;    /* each part has a block of its own, blockIdx.y; else one block does all of them */
+  uint32_t results; /* partial results of a part, for each reduction */
+  const char *unit; /* as text: the number of the row, or of the block's results */
+} kiln_parts_t;
+
+/* Can each part have a block? Only where nothing has to wait for a result before the row is over. */
+bool kiln_parts_may_split(const kiln_reduce_writer_t *w);
+/* Names where the partial results of a reduction lie: w%u[part * results + number]. */
+void kiln_parts_declare(kiln_reduce_writer_t *w, const kiln_parts_t *parts);
+/* Around what a part does, which leaves its partial results there. Behind it all of them are. */
+void kiln_parts_open(kiln_reduce_writer_t *w, const kiln_parts_t *parts);
+void kiln_parts_close(kiln_reduce_writer_t *w, const kiln_parts_t *parts);
+/* For so many units, given as ceil(dim / divisor). */
+kiln_scratch_t kiln_parts_scratch(const kiln_reduce_writer_t *w, const kiln_parts_t *parts,
+                                  kiln_extent_t units);
 
 #endif

@@ -10,11 +10,16 @@
 #include "codegen/grouped.h"
 #include "codegen/lower.h"
 #include "codegen/lower_reduce.h"
+#include "codegen/reduce_emit.h"
 #include "codegen/schedule.h"
 
 #include <string.h>
 
-enum { MOST_VIEWS = 16 /* looked through behind a reduction */ };
+enum {
+  MOST_CHAINS_OF_A_BLOCK = 64, /* of columns_emit.c, where a block has 8 vectors of results */
+  MOST_VIEWS = 16,             /* looked through behind a reduction */
+  MOST_PARTIAL_REGISTERS = 64, /* of a thread, for reductions of several results */
+};
 
 typedef struct {
   kiln_kernel_t *kernel;
@@ -60,6 +65,23 @@ static void make_axes(builder_t *b, const kiln_node_t *node) {
   whole.keeps_axes = true;
   kiln_reduce_index(kernel, &whole, kept, kiln_index_axis(kernel, axes[count]), b->whole);
   b->region = (kiln_region_t){.axes = axes, .axis_count = count + 1, .lanes = 1, .has_row = true};
+}
+
+bool kiln_rows_fills_device(const kiln_graph_t *graph, const kiln_group_t *group,
+                            const kiln_target_t *target) {
+  const kiln_node_t *node = leader(graph, group);
+  if (!node) return false;
+  const kiln_type_t *source = &graph->types[node->operands[0]];
+  uint32_t axes = kiln_reduce_axes(node, source->rank);
+  int64_t rows = 1, length = 1;
+  for (uint32_t i = 0; i < source->rank; i++) {
+    int64_t *product = axes >> i & 1 ? &length : &rows;
+    int64_t size = kiln_rows_typical_length(graph, source->dims[i]);
+    if (__builtin_mul_overflow(*product, size, product)) *product = INT64_MAX;
+  }
+  bool is_along_memory = source->rank && axes >> (source->rank - 1) & 1;
+  if (is_along_memory) return kiln_rows_parts(rows, length, target->sm_count) > 1;
+  return kiln_columns_chains(rows, length, target->sm_count) > MOST_CHAINS_OF_A_BLOCK;
 }
 
 /* --- stores -------------------------------------------------------------------------------------------- */
@@ -266,6 +288,20 @@ static bool scatters(const builder_t *b, const kiln_region_t *region,
   return false;
 }
 
+/* How many results a thread can have at a time: each has a partial one of its whole chain, and of the run. */
+static uint32_t most_results(const builder_t *b, const kiln_region_t *region) {
+  const bool *reachable = kiln_region_reachable(b->kernel, region);
+  uint32_t registers = 0, results = 16;
+  for (size_t i = 0; i < b->kernel->expr_count; i++) {
+    const kiln_expr_t *expr = &b->kernel->exprs[i];
+    if (!reachable[i] || expr->kind != KILN_EXPR_REDUCE) continue;
+    bool is_wide = kiln_dtype_bytes(b->kernel->exprs[expr->operands[0]].dtype) > 4;
+    registers += 2 * ((is_wide ? 2 : 1) + (kiln_reduce_finds_place(expr->op) ? 2 : 0));
+  }
+  while (results > 1 && results * registers > MOST_PARTIAL_REGISTERS) results /= 2;
+  return results;
+}
+
 /* The axis at the position last, and vectors along it. */
 static kiln_region_t across(const builder_t *b, kiln_region_t region, uint32_t position,
                             const kiln_codegen_context_t *context) {
@@ -274,6 +310,7 @@ static kiln_region_t across(const builder_t *b, kiln_region_t region, uint32_t p
   memmove(axes + position, axes + position + 1, (region.axis_count - 1 - position) * sizeof *axes);
   axes[region.axis_count - 1] = last;
   region.axes = axes;
+  region.most_lanes = most_results(b, &region);
   kiln_region_t vectors = kiln_schedule_vectorize(b->kernel, region, context);
   return scatters(b, &vectors, context->symbol_class) ? region : vectors;
 }

@@ -13,15 +13,17 @@ kiln_status_t kiln_rows_generate(kiln_arena_t *arena, const kiln_graph_t *graph,
                                  const kiln_grouping_t *grouping, const kiln_group_t *group,
                                  const kiln_codegen_context_t *context, kiln_kernel_source_t *out_kernel);
 
-/* How a row lies over threads (rows_tile.c). Element number e of a row belongs to column e % columns. A
- * column is summed from its first element to its last (in runs, when there are many), columns then as a
- * balanced tree, neighbours first. So the order of a sum depends on the length of the row and on nothing
- * else: not on the width of accesses, nor on what is fused with it. */
+/* How a row lies over threads (rows_tile.c). Element number e of a row belongs to column e % (columns *
+ * parts). A column is summed from its first element to its last (in runs, when there are many), columns then
+ * as a balanced tree, neighbours first, those of one part before the parts. So the order of a sum depends on
+ * the number and the length of rows and on the device, and on nothing else: not on the width of accesses, nor
+ * on what is fused with it. */
 typedef struct {
-  uint32_t columns; /* a power of two */
-  uint32_t threads; /* that share a row: a power of two, at most a block */
+  uint32_t columns; /* of a part; a power of two */
+  uint32_t parts;   /* of a row, each of which may be a block's */
+  uint32_t threads; /* that share a part: a power of two, at most a block */
   uint32_t groups;  /* a thread has that many vectors of columns: columns = threads * lanes * groups */
-  uint32_t rounds;  /* over all columns, unrolled: what is read in them stays in registers */
+  uint32_t rounds;  /* over all columns, unrolled: what is read in them stays in registers. 0: read again */
   bool is_whole;    /* the rounds cover every row exactly */
   bool is_enough;   /* the rounds cover every row */
   uint32_t block_threads;
@@ -35,9 +37,18 @@ typedef struct {
 
 /* grouped: what is known of all members' rows; NULL: there is one kind of row. */
 kiln_rows_tile_t kiln_rows_tile(const kiln_kernel_t *kernel, const kiln_region_t *region,
-                                kiln_rows_cost_t cost, const struct kiln_grouped *grouped);
-/* The extent with symbols at their typical values. */
-int64_t kiln_rows_typical_length(const kiln_kernel_t *kernel, kiln_dim_t extent);
+                                kiln_rows_cost_t cost, const struct kiln_grouped *grouped, uint32_t sm_count);
+/* Parts of a row, when there are so many of this length. */
+uint32_t kiln_rows_parts(int64_t rows, int64_t length, uint32_t sm_count);
+/* Chains of each result, where memory lies along them (columns_emit.c). */
+uint64_t kiln_columns_chains(int64_t results, int64_t length, uint32_t sm_count);
+/* Do several blocks share a row of the group, so that its kernel fills the device alone? */
+bool kiln_rows_fills_device(const kiln_graph_t *graph, const kiln_group_t *group,
+                            const kiln_target_t *target);
+/* The extent with symbols at their typical values; of several axes, all their points. INT64_MAX when there
+ * are more than that. */
+int64_t kiln_rows_typical_length(const kiln_graph_t *graph, kiln_dim_t extent);
+int64_t kiln_rows_typical_points(const kiln_kernel_t *kernel, const uint32_t *axes, uint32_t axis_count);
 /* The whole kernel but its entry. The region's last axis is the row. */
 void kiln_rows_emit(kiln_emitter_t *emitter, const kiln_region_t *region, kiln_kernel_source_t *kernel);
 /* The same where memory lies along a kept axis, the last of the region's, and all stores are one per row; the

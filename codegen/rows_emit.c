@@ -1,7 +1,8 @@
 /* codegen/rows_emit.c: a region whose rows are shared by threads, as CUDA source.
  *
  *   place of the thread -> kept loads -> for each level of reductions: { loop over the row, adding to partial
- *   results of columns; totals over the threads; what follows from them } -> loop that stores -> one per row
+ *   results of columns; totals over the threads, and over parts of the row (reduce_parts.c); what follows
+ * from them } -> loop that stores -> one per row
  *
  * Loads that several loops need are kept in registers in the rounds that are unrolled; the loop behind them
  * reads again. Called by rows.c.
@@ -12,6 +13,7 @@
 typedef struct {
   kiln_reduce_writer_t base;
   kiln_rows_tile_t tile;
+  kiln_parts_t parts;
   const char *steps; /* of the row, in vectors */
   bool steps_are_wide;
 } writer_t;
@@ -40,6 +42,11 @@ static kiln_rows_cost_t find_kept(kiln_reduce_writer_t *w) {
   return cost;
 }
 
+static void keep_nothing(kiln_reduce_writer_t *w) {
+  for (kiln_expr_id_t i = 0; i < w->r.count; i++) w->kept[i] = false;
+  w->keeps = false;
+}
+
 /* --- the thread's place -------------------------------------------------------------------------------- */
 
 static kiln_region_t without_row(const kiln_region_t *region) {
@@ -53,12 +60,21 @@ static void tell(writer_t *w) {
   uint32_t lanes = region_of(w)->lanes, per_block = tile->block_threads / tile->threads;
   if (per_block > 1)
     kiln_emit_line(emitter_of(w), "// %u threads share a row, %u rows a block.", tile->threads, per_block);
+  else if (tile->parts > 1)
+    kiln_emit_line(emitter_of(w), "// A row has %u parts, %s. A block has %u threads.", tile->parts,
+                   w->parts.is_split ? "each of which is a block's"
+                                     : "which a block does one after the other",
+                   tile->threads);
   else
     kiln_emit_line(emitter_of(w), "// A block of %u threads has a row.", tile->threads);
-  kiln_emit_line(emitter_of(w),
-                 "// A thread adds up %u of every %u columns; %u x %u of its elements are unrolled%s.",
-                 lanes * tile->groups, tile->columns, tile->rounds * tile->groups, lanes,
-                 w->base.keeps ? ", and kept" : "");
+  if (tile->rounds)
+    kiln_emit_line(emitter_of(w),
+                   "// A thread adds up %u of every %u columns; %u x %u of its elements are unrolled%s.",
+                   lanes * tile->groups, tile->columns, tile->rounds * tile->groups, lanes,
+                   w->base.keeps ? ", and kept" : "");
+  else
+    kiln_emit_line(emitter_of(w), "// A thread adds up %u of every %u columns.", lanes * tile->groups,
+                   tile->columns);
 }
 
 /* `thread` is the number of the row, `member` that of the thread among those of the row. */
@@ -91,6 +107,9 @@ static void name_row(writer_t *w) {
   kiln_axis_t axis = emitter->kernel->axes[w->base.row_axis];
   kiln_dim_t counted = axis.extent;
   if (kiln_dim_is_constant(counted)) counted.constant /= axis.divisor;
+  /* the last turn of a loop ends behind the row */
+  int64_t turn = (int64_t)KILN_REDUCE_RUN * w->tile.threads * w->tile.groups * w->tile.parts;
+  if (!w->tile.is_enough) counted = kiln_kernel_dim_add(emitter->kernel, counted, kiln_dim_constant(turn));
   w->steps_are_wide = !kiln_emit_fits(emitter, counted);
   w->steps = kiln_emit_steps(emitter, axis.extent, axis.divisor, w->steps_are_wide);
   kiln_emit_name_axis(emitter, w->base.row_axis, "step", w->steps_are_wide);
@@ -195,6 +214,7 @@ static void emit_guarded_body(writer_t *w, const loop_t *loop, bool is_sure) {
 static void emit_rounds(writer_t *w, const loop_t *loop) {
   kiln_emitter_t *emitter = emitter_of(w);
   uint32_t groups = w->tile.groups;
+  if (!w->tile.rounds) return;
   kiln_emit_line(emitter, "#pragma unroll");
   kiln_emit_line(emitter,
                  groups > 1 ? "for (int k = 0; k < %u; k += %u) {" : "for (int k = 0; k < %u; ++k) {",
@@ -209,18 +229,22 @@ static void emit_rounds(writer_t *w, const loop_t *loop) {
   kiln_emit_line(emitter, "}");
 }
 
-/* The rest of the row, a run at a time. */
+/* The rest of the row, a run at a time; of a part of it while reducing. */
 static void emit_rest(writer_t *w, const loop_t *loop) {
   kiln_emitter_t *emitter = emitter_of(w);
-  uint32_t round = w->tile.threads * w->tile.groups;
+  kiln_arena_t *arena = emitter->kernel->arena;
   bool reduces = loop->level <= w->base.levels;
-  const char *group =
-      w->tile.groups > 1 ? kiln_arena_printf(emitter->kernel->arena, " + g * %u", w->tile.threads) : "";
-  const char *turn = reduces ? kiln_arena_printf(emitter->kernel->arena, " + k * %u", round) : "";
-  kiln_emit_line(emitter, "for (%s first = %u + member; first < %s; first += %u) {", step_type(w),
-                 w->tile.rounds * round, w->steps, reduces ? KILN_REDUCE_RUN * round : round);
+  uint32_t round = w->tile.threads * w->tile.groups, turn_by = round * (reduces ? w->tile.parts : 1);
+  const char *group = w->tile.groups > 1 ? kiln_arena_printf(arena, " + g * %u", w->tile.threads) : "";
+  const char *turn = reduces ? kiln_arena_printf(arena, " + k * %u", turn_by) : "";
+  const char *start = kiln_arena_printf(arena, "%u", w->tile.rounds * round);
+  uint32_t turns = kiln_reduce_turns(emitter->kernel->axes[w->base.row_axis].extent,
+                                     (int64_t)turn_by * region_of(w)->lanes);
+  if (reduces && w->tile.parts > 1) start = kiln_arena_printf(arena, "part * %u", round);
+  kiln_emit_line(emitter, "for (%s first = %s + member; first < %s; first += %u) {", step_type(w), start,
+                 w->steps, reduces ? turns * turn_by : turn_by);
   emitter->indent++;
-  if (reduces) kiln_reduce_begin_run(&w->base, loop->level);
+  if (reduces) kiln_reduce_begin_run(&w->base, loop->level, turns);
   open_groups(w);
   kiln_emit_line(emitter, "const %s step = first%s%s;", step_type(w), turn, group);
   emit_guarded_body(w, loop, false);
@@ -271,23 +295,56 @@ static void emit_kept(writer_t *w) {
 
 /* --- the kernel ---------------------------------------------------------------------------------------- */
 
-static void emit_totals(writer_t *w, uint32_t level) {
+/* "p7.total<4, 512, 7>()" */
+static const char *total_of(const writer_t *w, kiln_expr_id_t id) {
+  return kiln_arena_printf(emitter_of(w)->kernel->arena, "p%u.total<%u, %u, %u>()", id, region_of(w)->lanes,
+                           w->tile.threads, id);
+}
+
+/* Defines the variable of a reduction's result. */
+static void emit_result(writer_t *w, kiln_expr_id_t id, const char *total) {
+  const kiln_expr_t *expr = kiln_reduce_expr(&w->base, id);
+  unsigned number = w->base.r.next_number++;
+  emitter_of(w)->names[id] = kiln_arena_printf(emitter_of(w)->kernel->arena, "v%u", number);
+  kiln_emit_line(emitter_of(w), "const %s v%u = %s%s;", kiln_emit_storage_type(expr->dtype), number, total,
+                 kiln_reduce_finds_place(expr->op) ? ".at" : "");
+}
+
+/* The part's results go to the workspace; then the totals over all parts, one of them a thread. */
+static void emit_totals_of_parts(writer_t *w, uint32_t level) {
   kiln_emitter_t *emitter = emitter_of(w);
   for (kiln_expr_id_t i = 0; i < w->base.r.count; i++) {
     if (!kiln_reduce_is_at(&w->base, i, level)) continue;
-    const kiln_expr_t *expr = kiln_reduce_expr(&w->base, i);
-    unsigned number = w->base.r.next_number++;
-    emitter->names[i] = kiln_arena_printf(emitter->kernel->arena, "v%u", number);
-    kiln_emit_line(emitter, "const %s v%u = p%u.total<%u, %u, %u>()%s;", kiln_emit_storage_type(expr->dtype),
-                   number, i, region_of(w)->lanes, w->tile.threads, i,
-                   kiln_reduce_finds_place(expr->op) ? ".at" : "");
+    kiln_emit_line(emitter, "const %s t%u = %s;", kiln_reduce_type(&w->base, i), i, total_of(w, i));
+    kiln_emit_line(emitter, "if (member == 0) w%u[part] = t%u;", i, i);
+  }
+  kiln_parts_close(&w->base, &w->parts);
+  for (kiln_expr_id_t i = 0; i < w->base.r.count; i++) {
+    if (!kiln_reduce_is_at(&w->base, i, level)) continue;
+    kiln_emit_line(emitter, "%s u%u = %s;", kiln_reduce_type(&w->base, i), i, kiln_reduce_none(&w->base, i));
+    kiln_emit_line(emitter, "if (member < %u) u%u = w%u[member];", w->tile.parts, i, i);
+    emit_result(w, i,
+                kiln_arena_printf(emitter->kernel->arena, "kiln_total<kiln_%s, %u, %u>(u%u)",
+                                  kiln_op_info(kiln_reduce_expr(&w->base, i)->op)->name, w->tile.threads, i,
+                                  i));
+  }
+}
+
+static void emit_totals(writer_t *w, uint32_t level) {
+  for (kiln_expr_id_t i = 0; i < w->base.r.count; i++) {
+    if (kiln_reduce_is_at(&w->base, i, level)) emit_result(w, i, total_of(w, i));
   }
 }
 
 static void emit_reductions(writer_t *w, uint32_t level) {
+  bool has_parts = w->tile.parts > 1;
+  if (has_parts) kiln_parts_open(&w->base, &w->parts);
   kiln_reduce_declare(&w->base, level, region_of(w)->lanes * w->tile.groups);
   emit_loops(w, level);
-  emit_totals(w, level);
+  if (has_parts)
+    emit_totals_of_parts(w, level);
+  else
+    emit_totals(w, level);
   kiln_reduce_emit_level(&w->base, level);
 }
 
@@ -311,19 +368,25 @@ static void emit_all_stores(writer_t *w) {
 void kiln_rows_emit(kiln_emitter_t *emitter, const kiln_region_t *region, kiln_kernel_source_t *kernel) {
   uint32_t row_axis = region->axes[region->axis_count - 1];
   writer_t w = {.base = kiln_reduce_writer(emitter, region, row_axis, false)};
-  w.tile = kiln_rows_tile(emitter->kernel, region, find_kept(&w.base), emitter->context->grouped);
+  kiln_region_t rows = without_row(region);
+  w.tile = kiln_rows_tile(emitter->kernel, region, find_kept(&w.base), emitter->context->grouped,
+                          emitter->context->target->sm_count);
+  w.parts = (kiln_parts_t){w.tile.parts, kiln_parts_may_split(&w.base), 1, rows.axis_count ? "thread" : "0"};
+  if (!w.tile.rounds) keep_nothing(&w.base);
   w.base.kept_slot = w.tile.groups > 1 ? "(k + g)" : "k";
   tell(&w);
   emit_place(&w);
   name_row(&w);
   kiln_reduce_emit_level(&w.base, 0);
   emit_kept(&w);
+  if (w.tile.parts > 1) kiln_parts_declare(&w.base, &w.parts);
   for (uint32_t level = 1; level <= w.base.levels; level++) emit_reductions(&w, level);
   emit_all_stores(&w);
-  kiln_region_t rows = without_row(region);
   kiln_extent_t count = kiln_emit_threads(emitter->kernel, &rows), one = {kiln_dim_constant(1), 1};
   kernel->grid[0] = (kiln_extent_t){count.dim, w.tile.block_threads / w.tile.threads};
   kernel->grid[1] = kernel->grid[2] = one;
+  if (w.tile.parts > 1) kernel->scratch = kiln_parts_scratch(&w.base, &w.parts, count);
+  if (w.tile.parts > 1 && w.parts.is_split) kernel->grid[1].dim = kiln_dim_constant(w.tile.parts);
   kernel->block[0] = w.tile.block_threads;
   kernel->block[1] = kernel->block[2] = 1;
 }

@@ -8,38 +8,57 @@
 #include "codegen/lanes.h"
 #include "codegen/schedule.h"
 
-enum { MOST_FUNCTIONS = 128 /* of a thread: about 0.4 s of NVRTC's time */ };
+enum {
+  MOST_FUNCTIONS = 128, /* of a thread: about 0.4 s of NVRTC's time */
+  MANY_TIMES = 64,
+};
 
-/* Which expressions differ along an axis. */
-static const bool *moves_along(const kiln_kernel_t *kernel, uint32_t axis) {
+/* Which expressions differ along one of these axes. */
+static const bool *moves_along(const kiln_kernel_t *kernel, const bool *axes) {
   bool *moves = KILN_NEW_ARRAY(kernel->arena, bool, kernel->expr_count);
   for (size_t i = 0; i < kernel->expr_count; i++) {
     const kiln_expr_t *expr = &kernel->exprs[i];
-    moves[i] = expr->kind == KILN_EXPR_AXIS && expr->bits == axis;
+    moves[i] = expr->kind == KILN_EXPR_AXIS && axes[expr->bits];
     for (uint32_t k = 0; k < expr->operand_count; k++) moves[i] |= moves[expr->operands[k]];
   }
   return moves;
+}
+
+static const bool *moves_inside(const kiln_kernel_t *kernel, const kiln_region_t *region) {
+  bool *axes = KILN_NEW_ARRAY(kernel->arena, bool, kernel->axis_count);
+  axes[region->axes[region->axis_count - 1]] = true;
+  return moves_along(kernel, axes);
+}
+
+/* What is read again and again for one point of the region: along a row that is not among its axes. */
+static const bool *moves_outside(const kiln_kernel_t *kernel, const kiln_region_t *region) {
+  bool *axes = KILN_NEW_ARRAY(kernel->arena, bool, kernel->axis_count);
+  for (size_t i = 0; i < kernel->axis_count; i++) axes[i] = true;
+  for (uint32_t i = 0; i < region->axis_count; i++) axes[region->axes[i]] = false;
+  return moves_along(kernel, axes);
 }
 
 static bool is_global(const kiln_kernel_t *kernel, uint32_t buffer) {
   return kernel->buffers[buffer].kind != KILN_KERNEL_SHARED;
 }
 
-/* Bytes per point of the region that each dtype's global loads and stores along the innermost axis make. */
+/* Bytes per point of the region that each dtype's global loads and stores along the innermost axis make. A
+ * load that is repeated counts many times. */
 static void measure_traffic(const kiln_kernel_t *kernel, const kiln_region_t *region,
                             uint64_t bytes[KILN_DTYPE_COUNT]) {
   const bool *reachable = kiln_region_reachable(kernel, region);
-  const bool *moves = moves_along(kernel, region->axes[region->axis_count - 1]);
+  const bool *moves = moves_inside(kernel, region), *repeats = moves_outside(kernel, region);
   for (uint32_t i = 0; i < region->store_count; i++) {
     kiln_dtype_t dtype = kernel->buffers[region->stores[i].buffer].dtype;
-    if (!is_global(kernel, region->stores[i].buffer)) continue;
+    bool is_one_per_row = region->has_row && !moves[region->stores[i].offset];
+    if (!is_global(kernel, region->stores[i].buffer) || is_one_per_row) continue;
     bytes[dtype] += kiln_dtype_bytes(dtype);
   }
   for (size_t i = 0; i < kernel->expr_count; i++) {
     const kiln_expr_t *expr = &kernel->exprs[i];
     if (!reachable[i] || expr->kind != KILN_EXPR_LOAD || !moves[expr->operands[0]]) continue;
     if (!is_global(kernel, (uint32_t)expr->bits)) continue;
-    bytes[expr->dtype] += kiln_dtype_bytes(expr->dtype);
+    bytes[expr->dtype] += kiln_dtype_bytes(expr->dtype) * (repeats[expr->operands[0]] ? MANY_TIMES : 1);
   }
 }
 

@@ -34,11 +34,25 @@ static const kiln_goal_t goals[] = {
      1.05, 2, 4, 0},
     /* longer than what stays on chip: again from memory in each pass */
     {"graph g(%x: f32[3,100000]) { %y = sum(%x) {dims=[1]} return %y }", 1.05, 2, 4, 0.9},
-    {"graph g(%x: f16[2,100000]) { %y = var(%x) {dims=[1]} return %y }", 2, 2, 4, 0.9},
+    {"graph g(%x: f16[2,100000]) { %y = var(%x) {dims=[1]} return %y }", 2, 2.01, 4, 0.9},
+    /* few rows of great length, down to one; the outer and the inner axis */
+    {"graph g(%x: f32[200000]) { %y = sum(%x) return %y }", 1.1, 2, 4, 0.9},
+    {"graph g(%x: f16[3,100001]) { %y = mean(%x) {dims=[1]} %z = argmax(%x) {dim=1} return %y, %z }", 1.1, 2,
+     4, 0},
+    {"graph g(%x: i8[400000]) { %y = argmin(%x) return %y }", 1.1, 2, 4, 0.9},
+    {"graph g(%x: f16[200,3,520]) { %y = sum(%x) {dims=[0,2]} return %y }", 1.1, 2, 4, 0.9},
     /* columns */
     {"graph g(%x: f16[1000,512]) { %y = sum(%x) {dims=[0]} return %y }", 1.1, 2, 4, 0.9},
     {"graph g(%x: f32[2,500,256]) { %y = mean(%x) {dims=[1]} return %y }", 1.1, 2, 4, 0.9},
     {"graph g(%x: f32[500,251]) { %y = amax(%x) {dims=[0]} return %y }", 1.1, 2, 4, 0},
+    /* few columns: of one vector, of less, of odd places; results that are wider than what is read */
+    {"graph g(%x: f32[40000,8]) { %y = sum(%x) {dims=[0]} return %y }", 1.1, 2, 4, 0.9},
+    {"graph g(%x: f16[40000,8]) { %y = mean(%x) {dims=[0]} return %y }", 1.1, 2, 4, 0.9},
+    {"graph g(%x: f16[60001,3]) { %y = amax(%x) {dims=[0]} return %y }", 1.1, 2, 4, 0},
+    {"graph g(%x: f32[5000,251]) { %y = sum(%x) {dims=[0]} return %y }", 1.1, 2, 4, 0},
+    {"graph g(%x: i8[5000,256]) { %y = argmax(%x) {dim=0} return %y }", 1.1, 2, 4, 0},
+    {"graph g(%x: f16[90,2048]) { %y = argmax(%x) {dim=1} return %y }", 1.05, 2, 4, 0.9},
+    {"graph g(%x: bf16[3,4000,64]) { %y = sum(%x) {dims=[1], dtype=f32} return %y }", 1.1, 2, 4, 0.9},
 };
 
 static void every_byte_moves_once(void **state) {

@@ -125,46 +125,56 @@ struct kiln_partial {
   }
 };
 
+// Whether this is the last of PARTS blocks to come here; it sees what all others have stored. The counter is 0
+// again then.
+template <unsigned PARTS>
+__device__ __forceinline__ bool kiln_is_last(unsigned *counter) {
+  __shared__ bool is_last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) is_last = atomicInc(counter, PARTS - 1) == PARTS - 1;
+  __syncthreads();
+  if (is_last) __threadfence();
+  return is_last;
+}
+
 extern "C" __global__ void __launch_bounds__(1024) kiln_rows(
     const unsigned short *__restrict__ in0,
-    long long *__restrict__ out0) {
-  // A block of 1024 threads has a row.
-  // A thread adds up 4 of every 4096 columns; 4 x 1 of its elements are unrolled.
+    long long *__restrict__ out0,
+    unsigned char *__restrict__ workspace,
+    unsigned *__restrict__ counters) {
+  // A row has 2 parts, each of which is a block's. A block has 1024 threads.
+  // A thread adds up 4 of every 4096 columns.
   const unsigned thread = blockIdx.x;
   const int member = threadIdx.x;
   const int a0 = thread;
+  kiln_place<float> *const w10 = reinterpret_cast<kiln_place<float> *>(workspace + thread * 32ull + 0);
+  const int part = blockIdx.y;
   kiln_partial<kiln_argmax, kiln_place<float>, 4> p10({-__int_as_float(0x7f800000), 0x7fffffffffffffffLL});
-  #pragma unroll
-  for (int k = 0; k < 4; k += 4) {
-    #pragma unroll
-    for (int g = 0; g < 4; ++g) {
-      const int step = (k + g) * 1024 + member;
-      if (step < 40001u) {
-        const unsigned short v0 = in0[40001 * a0 + step];
-        const float f0 = kiln_float_from_f16(v0);
-        p10.add(g, {f0, step});
-      }
-    }
-  }
-  for (int first = 4096 + member; first < 40001u; first += 65536) {
+  for (int first = part * 4096 + member; first < 40001u; first += 40960) {
     auto q10 = p10.none();
     #pragma unroll 4
-    for (int k = 0; k < 16; ++k) {
+    for (int k = 0; k < 5; ++k) {
       #pragma unroll
       for (int g = 0; g < 4; ++g) {
-        const int step = first + k * 4096 + g * 1024;
+        const int step = first + k * 8192 + g * 1024;
         if (step < 40001u) {
-          const unsigned short v1 = in0[40001 * a0 + step];
-          const float f1 = kiln_float_from_f16(v1);
-          q10.add(g, {f1, step});
+          const unsigned short v0 = in0[40001 * a0 + step];
+          const float f0 = kiln_float_from_f16(v0);
+          q10.add(g, {f0, step});
         }
       }
     }
     p10.add(q10);
   }
-  const long long v2 = p10.total<1, 1024, 10>().at;
+  const kiln_place<float> t10 = p10.total<1, 1024, 10>();
+  if (member == 0) w10[part] = t10;
+  if (!kiln_is_last<2>(counters + thread)) return;
+  kiln_place<float> u10 = {-__int_as_float(0x7f800000), 0x7fffffffffffffffLL};
+  if (member < 2) u10 = w10[member];
+  const long long v1 = kiln_total<kiln_argmax, 1024, 10>(u10).at;
   if (member == 0) {
-    out0[a0] = v2;
+    out0[a0] = v1;
   }
 }
 

@@ -1,4 +1,4 @@
-// Grid: (200) / 64 blocks of 512 threads.
+// Grid: (200) / 64 blocks of 256 threads.
 // Computes
 //   in0 : f16[200]
 //   in1 : f16[1000,200]
@@ -145,22 +145,22 @@ struct kiln_partial {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(512) kiln_columns(
+extern "C" __global__ void __launch_bounds__(256) kiln_columns(
     const unsigned short *__restrict__ in0,
     const unsigned short *__restrict__ in1,
     unsigned short *__restrict__ out0) {
-  // 64 threads share 8 results, and 8 vectors of them a block.
+  // 32 threads share 8 results, and 8 vectors of them a block.
   const unsigned place = blockIdx.x * 8u + threadIdx.x % 8;
   const bool inside = place < 25u;
   const unsigned thread = inside ? place : 0;
   const int member = threadIdx.x / 8;
   const int a0 = thread;
   kiln_partial<kiln_sum, float, 8> p25(0);
-  for (int first = member; first < 1000; first += 1024) {
+  for (int first = member; first < 1000; first += 512) {
     auto q25 = p25.none();
     #pragma unroll 4
     for (int k = 0; k < 16; ++k) {
-      const int step = first + k * 64;
+      const int step = first + k * 32;
       if (step < 1000) {
         const auto w0 = kiln_load<8, 16>(in1 + 200 * step + 8 * a0);
         #pragma unroll
@@ -173,7 +173,7 @@ extern "C" __global__ void __launch_bounds__(512) kiln_columns(
     }
     p25.add(q25);
   }
-  p25.share<8, 64>();
+  p25.share<8, 32>();
   if (member == 0 && inside) {
     const auto w2 = kiln_load<8, 16>(in0 + 8 * a0);
     kiln_vector<unsigned short, 8, 16> s0;

@@ -44,42 +44,9 @@ __device__ __forceinline__ unsigned short kiln_bf16(float value) {
   return bits;
 }
 
-template <typename T>
-__device__ __forceinline__ T kiln_shuffle(unsigned mask, T value, int distance) {
-  return (T)__shfl_xor_sync(mask, (int)value, distance);
-}
-__device__ __forceinline__ float kiln_shuffle(unsigned mask, float value, int distance) {
-  return __shfl_xor_sync(mask, value, distance);
-}
-__device__ __forceinline__ double kiln_shuffle(unsigned mask, double value, int distance) {
-  return __shfl_xor_sync(mask, value, distance);
-}
-__device__ __forceinline__ long long kiln_shuffle(unsigned mask, long long value, int distance) {
-  return __shfl_xor_sync(mask, value, distance);
-}
-
-// One value per thread combined over the THREADS that share a row, neighbours first; all get the result.
-template <typename OP, int THREADS, int CALL, typename T>
-__device__ __forceinline__ T kiln_total(T value) {
-  constexpr int lanes = THREADS < 32 ? THREADS : 32, warps = THREADS / lanes;
-  const unsigned team = lanes == 32 ? ~0u : ((1u << lanes % 32) - 1) << (threadIdx.x & 31 & -lanes);
-#pragma unroll
-  for (int distance = 1; distance < lanes; distance *= 2)
-    value = OP::of(value, kiln_shuffle(team, value, distance));
-  if (warps == 1) return value;
-  __shared__ T of_warps[warps];
-  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
-  __syncthreads();
-  value = of_warps[threadIdx.x % warps];
-#pragma unroll
-  for (int distance = 1; distance < warps; distance *= 2)
-    value = OP::of(value, kiln_shuffle(~0u, value, distance));
-  return value;
-}
-
 // The sum, as a tree; N is a power of two. Leaves nothing of the terms.
 template <typename T, int N>
-__device__ __forceinline__ T kiln_total(T (&terms)[N]) {
+__device__ __forceinline__ T kiln_add_up(T (&terms)[N]) {
 #pragma unroll
   for (int half = N / 2; half > 0; half /= 2) {
 #pragma unroll
@@ -120,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(256) kiln_contraction(
         total[lane] = kiln_multiply_add((float)f2, (float)f3, total[lane]);
       }
     }
-    sum = kiln_total(total);
+    sum = kiln_add_up(total);
   }
   #pragma unroll
   for (int mask = 16; mask > 0; mask /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);

@@ -166,5 +166,5 @@ extern "C" __global__ void __launch_bounds__(512) kiln_rows(
 }
 
 // Relies on: S0+1 < 2147483648
-// Relies on: S1 < 2147483648
+// Relies on: S1+8192 < 2147483648
 // Relies on: S0*S1+1 < 2147483648
