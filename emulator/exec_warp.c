@@ -17,7 +17,7 @@ static void check_members(emu_warp_t *w, const emu_inst_t *i, const uint32_t *me
       emu_finding(w, i, lane,
                   "this thread takes part in a warp operation with mask 0x%08x, which does not name it",
                   members[lane]);
-    else if (members[lane] != members[first])
+    else if (members[lane] != members[first] && members[lane] & members[first])
       emu_finding(w, i, lane, "the mask 0x%08x of a warp operation differs from 0x%08x of lane %u",
                   members[lane], members[first], first);
   }
@@ -43,7 +43,8 @@ static void park(emu_warp_t *w, const emu_inst_t *i, const uint32_t *members) {
 
 bool emu_gather(emu_warp_t *w, const emu_inst_t *i, uint32_t operand) {
   const uint32_t *members = emu_u32(w, operand);
-  uint32_t wanted = members[__builtin_ctz(w->mask)];
+  uint32_t wanted = 0; /* teams with masks of their own may be at one instruction */
+  EMU_EACH_LANE(lane, w->mask) wanted |= members[lane];
   if (w->block->launch->checks & KILN_EMU_CHECK_SHUFFLE) check_members(w, i, members);
   if (!(wanted & alive(w) & ~w->mask)) return true;
   park(w, i, members);

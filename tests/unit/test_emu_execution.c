@@ -43,6 +43,22 @@ static void shuffles_read_the_lane_that_the_isa_names(void **state) {
   }
 }
 
+/* Each half of a warp is a team of its own; one lane of the second comes late. */
+static void a_shuffle_waits_for_the_partners_of_every_lane(void **state) {
+  (void)state;
+  static const char source[] =
+      "extern \"C\" __global__ void k(int *o, int late) {\n"
+      "  int l = threadIdx.x, v = l;\n"
+      "  if (l == late) for (int i = 0; i < 100; i++) v = (v * 5 + o[64 + i % 8]) % 1000;\n"
+      "  o[l] = __shfl_up_sync(l < 16 ? 0xffffu : 0xffff0000u, v, 1, 16);\n"
+      "  o[32 + l] = v;\n}\n";
+  CUdeviceptr out = zeros(72 * 4);
+  int o[64], late = 16;
+  EMU_OK(emu_run(emu_function(emu_compile(source), "k"), 1, 32, 0, EMU_ARGS(&out, &late)));
+  emu_download(o, out, sizeof o);
+  for (int l = 0; l < 32; l++) assert_int_equal(o[l], o[32 + (l % 16 ? l - 1 : l)]);
+}
+
 static void votes_matches_and_reductions_see_every_lane(void **state) {
   (void)state;
   static const char source[] =
@@ -255,6 +271,7 @@ static void functions_are_called_and_return_their_results(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(shuffles_read_the_lane_that_the_isa_names, emu_setup, emu_teardown),
+      cmocka_unit_test_setup_teardown(a_shuffle_waits_for_the_partners_of_every_lane, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(votes_matches_and_reductions_see_every_lane, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(a_block_reduces_through_shared_memory_and_shuffles, emu_setup,
                                       emu_teardown),
