@@ -130,6 +130,7 @@ static kiln_status_t generate(builder_t *b, kiln_generate_t family, kiln_guards_
   for (uint32_t i = 0; i < KILN_MAX_SYMBOLS; i++) symbols.multiple[i] = 1;
   if (b->members[0]->form == KILN_MEMBER_LITERAL) symbols = *b->context->symbol_class;
   if (b->class.align_multiple) symbols = kiln_grouped_class(&symbols, b->class.align_multiple);
+  if (b->class.is_flat) symbols.multiple[KILN_MEMBER_N] = 1; /* the last vector may be partial */
   kiln_codegen_context_t context = *b->context;
   context.symbol_class = &symbols;
   context.guards = guards;

@@ -583,7 +583,7 @@ static bool walk_stores(walk_t *walk) {
 }
 
 void kiln_leaf_axes(const kiln_leaf_t *leaf, uint32_t *out_outer, uint32_t *out_inner) {
-  *out_outer = leaf->axes & KILN_HAS_M ? KILN_MEMBER_M : KILN_MEMBER_N;
+  *out_outer = leaf->axes == (KILN_HAS_N | KILN_HAS_K) ? KILN_MEMBER_N : KILN_MEMBER_M;
   *out_inner = leaf->axes & KILN_HAS_K ? KILN_MEMBER_K : KILN_MEMBER_N;
   if (leaf->k_is_outer) {
     *out_outer = KILN_MEMBER_K;

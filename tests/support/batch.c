@@ -109,15 +109,16 @@ uint32_t kiln_batch_add(kiln_batch_t *batch, const kiln_graph_t *graph, const ki
   return number;
 }
 
-uint32_t kiln_batch_add_merged(kiln_batch_t *batch, const kiln_graph_t *graph,
-                               const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run) {
+uint32_t kiln_batch_add_regrouped(kiln_batch_t *batch, const kiln_graph_t *graph, bool merges,
+                                  const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run) {
   static const kiln_options_t options = {0};
   job_t job = {0};
   kiln_pipeline_t *pipeline = &job.pipeline;
   kiln_families_t families = kiln_codegen_families();
   require(kiln_pipeline_optimize(batch->arena, graph, &batch->target, &options, run, pipeline), "optimizing");
-  pipeline->grouping =
-      kiln_test_merge(batch->arena, pipeline->optimized, pipeline->grouping, &families, &batch->target);
+  pipeline->grouping = merges ? kiln_test_merge(batch->arena, pipeline->optimized, pipeline->grouping,
+                                                &families, &batch->target)
+                              : kiln_test_separate(batch->arena, pipeline->grouping);
   uint32_t count = pipeline->grouping->group_count;
   kiln_kernel_source_t *kernels = KILN_NEW_ARRAY(batch->arena, kiln_kernel_source_t, count);
   kiln_codegen_context_t context = {&batch->target, &options, symbol_class, &pipeline->guards, NULL};

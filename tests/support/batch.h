@@ -23,12 +23,13 @@ void kiln_batch_use_compiler(kiln_batch_t *batch, kiln_compiler_t *compiler);
 /* Generates the graph's kernels; run chooses its passes (NULL: the default ones). Returns its number. */
 uint32_t kiln_batch_add(kiln_batch_t *batch, const kiln_graph_t *graph, const kiln_options_t *options,
                         const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run);
-/* The same with everything of one level and class in one launch (tests/support/merge.h). */
-uint32_t kiln_batch_add_merged(kiln_batch_t *batch, const kiln_graph_t *graph,
-                               const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run);
 kiln_status_t kiln_batch_try_add(kiln_batch_t *batch, const kiln_graph_t *graph,
                                  const kiln_options_t *options, const kiln_symbol_class_t *symbol_class,
                                  const kiln_pass_run_t *run, uint32_t *out_number);
+/* The same with everything of one level and class in one launch, or with a launch for every member
+ * (tests/support/merge.h). */
+uint32_t kiln_batch_add_regrouped(kiln_batch_t *batch, const kiln_graph_t *graph, bool merges,
+                                  const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run);
 uint32_t kiln_batch_count(const kiln_batch_t *batch);
 /* How many kernels there are to compile: equal sources count once. */
 uint32_t kiln_batch_kernel_count(const kiln_batch_t *batch);

@@ -82,9 +82,33 @@ static kiln_group_t merged(merge_t *m, const kiln_group_t *members, uint32_t cou
   return out;
 }
 
+static const uint32_t *own_slots(kiln_arena_t *arena, const kiln_grouping_t *grouping) {
+  uint32_t *slots = KILN_NEW_ARRAY(arena, uint32_t, grouping->temp_count);
+  for (uint32_t i = 0; i < grouping->temp_count; i++) slots[i] = i;
+  return slots;
+}
+
+const kiln_grouping_t *kiln_test_separate(kiln_arena_t *arena, const kiln_grouping_t *grouping) {
+  kiln_grouping_t *out = kiln_arena_copy(arena, grouping, sizeof *out);
+  kiln_group_t *groups = NULL;
+  size_t count = 0, capacity = 0;
+  for (uint32_t g = 0; g < grouping->group_count; g++) {
+    const kiln_group_t *group = &grouping->groups[g];
+    for (uint32_t i = 0; i < group->member_count && group->members; i++)
+      KILN_PUSH(arena, groups, count, capacity, group->members[i]);
+    if (!group->members) KILN_PUSH(arena, groups, count, capacity, *group);
+  }
+  out->groups = groups;
+  out->group_count = (uint32_t)count;
+  out->temp_slots = own_slots(arena, grouping);
+  out->slot_count = grouping->temp_count;
+  return out;
+}
+
 const kiln_grouping_t *kiln_test_merge(kiln_arena_t *arena, const kiln_graph_t *graph,
                                        const kiln_grouping_t *grouping, const kiln_families_t *families,
                                        const kiln_target_t *target) {
+  grouping = kiln_test_separate(arena, grouping);
   uint32_t count = grouping->group_count, most = 0;
   merge_t m = {.arena = arena,
                .graph = graph,
@@ -114,10 +138,6 @@ const kiln_grouping_t *kiln_test_merge(kiln_arena_t *arena, const kiln_graph_t *
       groups[out->group_count++] = taken == 1 ? members[0] : merged(&m, members, taken);
     }
   }
-  uint32_t *slots = KILN_NEW_ARRAY(arena, uint32_t, grouping->temp_count);
-  for (uint32_t i = 0; i < grouping->temp_count; i++) slots[i] = i;
   out->groups = groups;
-  out->temp_slots = slots;
-  out->slot_count = grouping->temp_count;
   return out;
 }

@@ -9,5 +9,7 @@
 const kiln_grouping_t *kiln_test_merge(kiln_arena_t *arena, const kiln_graph_t *graph,
                                        const kiln_grouping_t *grouping, const kiln_families_t *families,
                                        const kiln_target_t *target);
+/* The opposite: a launch for every member. */
+const kiln_grouping_t *kiln_test_separate(kiln_arena_t *arena, const kiln_grouping_t *grouping);
 
 #endif
