@@ -9,7 +9,6 @@
 
 kiln_status_t kiln_cli_write_outputs(kiln_cli_t *cli, const char *folder, const kiln_graph_t *graph,
                                      const kiln_tensor_t *outputs) {
-  KILN_TRY(kiln_cli_make_folder(folder));
   for (uint32_t i = 0; i < graph->output_count; i++) {
     const char *name = kiln_cli_output_name(cli->arena, graph, i);
     KILN_TRY(kiln_npy_write(kiln_arena_printf(cli->arena, "%s/%s.npy", folder, name), &outputs[i]));

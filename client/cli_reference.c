@@ -77,9 +77,10 @@ static kiln_status_t run(kiln_cli_t *cli) {
   const kiln_graph_t *graph = source.graph;
   KILN_TRY(kiln_cli_values(cli, graph, &values));
   kiln_reference_t *results = KILN_NEW_ARRAY(cli->arena, kiln_reference_t, graph->output_count);
+  const char *folder = kiln_cli_value(cli, "--output-dir");
+  if (folder) KILN_TRY(kiln_cli_make_folder(folder)); /* before anything is spent on what cannot be kept */
   kiln_cli_progress("evaluating '%s'", graph->name);
   KILN_TRY(kiln_reference_run(cli->arena, graph, values.symbols, values.inputs, 0, results));
-  const char *folder = kiln_cli_value(cli, "--output-dir");
   bool with_bounds = kiln_cli_flag(cli, "--bounds");
   return folder ? write_results(cli, folder, graph, results, with_bounds)
                 : print_results(cli, graph, results, with_bounds);

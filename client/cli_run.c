@@ -167,11 +167,12 @@ static kiln_status_t run(kiln_cli_t *cli) {
   KILN_TRY(kiln_cli_load(cli, 0, &source));
   const kiln_graph_t *graph = source.graph;
   KILN_TRY(kiln_cli_values(cli, graph, &values));
+  const char *folder = kiln_cli_value(cli, "--output-dir");
+  if (folder) KILN_TRY(kiln_cli_make_folder(folder)); /* before anything is spent on what cannot be kept */
   KILN_TRY(kiln_cli_flag(cli, "--local") ? kiln_cli_run_local(cli, graph, &values, &how, &execution)
                                          : kiln_cli_run_daemon(cli, &source, &values, &how, &execution));
   bool with_check = kiln_cli_flag(cli, "--check");
   if (with_check) KILN_TRY(check(cli, graph, &values, &execution, &checked));
-  const char *folder = kiln_cli_value(cli, "--output-dir");
   if (folder) KILN_TRY(kiln_cli_write_outputs(cli, folder, graph, execution.outputs));
   kiln_cli_progress_clear();
   (kiln_cli_flag(cli, "--json") ? print_json : print_text)(cli, graph, values.symbols, &how, &execution,

@@ -1,5 +1,6 @@
 /* emulator/driver_device.c: the modelled devices, initialization, error texts, and what a device says of
  * itself. See driver.h. */
+#include "base/emu_checks.h"
 #include "emulator/driver.h"
 
 #include <stdio.h>
@@ -32,27 +33,6 @@ static const emu_model_t *find_model(const char *name) {
   return NULL;
 }
 
-/* "all", "none" or names between commas, as kiln's --checkers takes them; false for another name. */
-static bool parse_checks(const char *text, unsigned *out_mask) {
-  static const struct {
-    const char *name;
-    unsigned mask;
-  } rows[] = {{"all", KILN_EMU_CHECK_ALL},         {"none", 0},
-              {"init", KILN_EMU_CHECK_INIT},       {"race", KILN_EMU_CHECK_RACE},
-              {"barrier", KILN_EMU_CHECK_BARRIER}, {"shuffle", KILN_EMU_CHECK_SHUFFLE},
-              {"leak", KILN_EMU_CHECK_LEAK}};
-  const size_t row_count = sizeof rows / sizeof rows[0];
-  *out_mask = 0;
-  for (;; text++) {
-    size_t length = strcspn(text, ","), n = 0;
-    while (n < row_count && (strlen(rows[n].name) != length || memcmp(rows[n].name, text, length) != 0)) n++;
-    if (n == row_count) return false;
-    *out_mask |= rows[n].mask;
-    if (!text[length]) return true;
-    text += length;
-  }
-}
-
 static bool is_on(const char *variable) {
   const char *value = getenv(variable);
   return value && *value && strcmp(value, "0") != 0;
@@ -69,11 +49,8 @@ static CUresult read_environment(emu_driver_t *driver) {
     driver->model = &models[0];
     return CUDA_ERROR_NO_DEVICE;
   }
-  if (checks && *checks && !parse_checks(checks, &driver->checks)) {
-    fprintf(
-        stderr,
-        "libkiln-emu: KILN_EMU_CHECKS=%s: use all, none or a list of init, race, barrier, shuffle, leak\n",
-        checks);
+  if (checks && *checks && !kiln_emu_checks_parse(checks, &driver->checks)) {
+    fprintf(stderr, "libkiln-emu: KILN_EMU_CHECKS=%s: " KILN_EMU_CHECKS_USAGE "\n", checks);
     return CUDA_ERROR_INVALID_VALUE;
   }
   long online = sysconf(_SC_NPROCESSORS_ONLN), wanted = threads ? strtol(threads, NULL, 10) : online;

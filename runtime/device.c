@@ -4,6 +4,7 @@
  * Which library is the driver is decided here alone: everything behind kiln_cuda_t is the same for a GPU and
  * for the emulated device.
  */
+#include "base/emu_checks.h"
 #include "runtime/device_state.h"
 
 #include <limits.h>
@@ -282,36 +283,12 @@ kiln_status_t kiln_device_counters(kiln_device_t *device, kiln_buffer_t *out_jso
   return NULL;
 }
 
-static bool parse_checkers(const char *text, unsigned *out_mask) {
-  static const struct {
-    const char *name;
-    unsigned mask;
-  } rows[] = {{"all", KILN_EMU_CHECK_ALL},         {"none", 0},
-              {"init", KILN_EMU_CHECK_INIT},       {"race", KILN_EMU_CHECK_RACE},
-              {"barrier", KILN_EMU_CHECK_BARRIER}, {"shuffle", KILN_EMU_CHECK_SHUFFLE},
-              {"leak", KILN_EMU_CHECK_LEAK}};
-  const size_t row_count = sizeof rows / sizeof *rows;
-  *out_mask = 0;
-  for (;;) {
-    size_t length = strcspn(text, ","), row = 0;
-    while (row < row_count && (strlen(rows[row].name) != length || strncmp(rows[row].name, text, length)))
-      row++;
-    if (row == row_count) return false;
-    *out_mask |= rows[row].mask;
-    if (!text[length]) return true;
-    text += length + 1;
-  }
-}
-
 kiln_status_t kiln_device_check(kiln_device_t *device, const char *checkers) {
   unsigned mask;
   KILN_TRY(need_emulated(device, "checkers"));
   KILN_TRY(kiln_device_enter(device));
-  if (!parse_checkers(checkers, &mask)) {
-    return kiln_error(KILN_INVALID_ARGUMENT,
-                      "no checkers '%s': use all, none or a list of init, race, barrier, shuffle, leak",
-                      checkers);
-  }
+  if (!kiln_emu_checks_parse(checkers, &mask))
+    return kiln_error(KILN_INVALID_ARGUMENT, "no checkers '%s': " KILN_EMU_CHECKS_USAGE, checkers);
   KILN_CUDA_TRY(&device->cuda, kilnEmuSetChecks, mask);
   device->apart = mask != 0;
   return NULL;

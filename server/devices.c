@@ -118,10 +118,21 @@ static uint64_t bytes_of(const request_t *request) {
   return request->execution.input_total + request->execution.output_total;
 }
 
+/* The emulated device has a limit of its own, in instructions, and is slow by design. */
+static bool is_watched(const device_t *device) {
+  return device->pending_count && !device->info.emulated && device->server->config->execution_timeout;
+}
+
+static void watch_first(device_t *device) {
+  device->first_since_ns = kiln_clock_monotonic_ns();
+  if (is_watched(device)) server_watch(device->server);
+}
+
 static void send_request(device_t *device, request_t *request) {
   variant_t *variant = request->outcomes[0].variant;
   device->pending[(device->first_pending + device->pending_count++) % DEVICE_MAX_PENDING] = request;
   device->pending_bytes += bytes_of(request);
+  if (device->pending_count == 1) watch_first(device);
   request->holds++;
   bool sent = variant->loaded[device->index] == device->life || send_load(device, variant);
   if (sent && send_execute(device, request)) return;
@@ -226,6 +237,7 @@ static void on_frame(channel_t *channel, const frame_t *frame, const char *body)
     greeted(device, frame, body);
   } else if (frame->kind == COMMAND_EXECUTE && device->pending_count) {
     request_t *request = take_pending(device);
+    watch_first(device);
     device->deaths_in_a_row = 0;
     rpc_execute_done(request, frame, body);
     request_unhold(request);
@@ -254,6 +266,23 @@ static void schedule_restart(device_t *device) {
   server_watch(device->server);
 }
 
+static kiln_status_t past_deadline(const device_t *device) {
+  return kiln_error(KILN_DEVICE_LOST,
+                    "the execution took longer than %g s (--execution-timeout), and the device was restarted",
+                    (double)device->server->config->execution_timeout / 1e9);
+}
+
+/* Ends the process of a device whose first command is past its deadline; its end answers the requests. */
+static void check_deadline(device_t *device, uint64_t now_ns) {
+  server_t *server = device->server;
+  if (device->overdue || now_ns < device->first_since_ns + server->config->execution_timeout) return;
+  device->overdue = true;
+  server->counters[COUNTER_device_kills]++;
+  kiln_log(&server->log, KILN_LOG_ERROR, NULL, "device %u: an execution is past --execution-timeout",
+           device->index);
+  server_kill(ROLE_DEVICE, device->index);
+}
+
 static void on_end(channel_t *channel) {
   device_t *device = channel->owner;
   server_t *server = device->server;
@@ -267,11 +296,14 @@ static void on_end(channel_t *channel) {
   }
   channel_close(channel);
   server_kill(ROLE_DEVICE, device->index);
-  while (device->pending_count) {
+  for (bool culprit = device->overdue; device->pending_count; culprit = false) {
     request_t *request = take_pending(device);
-    request_fail(request, kiln_error(KILN_DEVICE_LOST, "the device was lost while it had this request"));
+    request_fail(request,
+                 culprit ? past_deadline(device)
+                         : kiln_error(KILN_DEVICE_LOST, "the device was lost while it had this request"));
     request_unhold(request);
   }
+  device->overdue = false;
   if (was_ready) return;
   requests_resume(&device->want_ready);
   refuse_turns(device);
@@ -311,6 +343,10 @@ bool devices_tick(server_t *server, uint64_t now_ns) {
   bool more = false;
   for (uint32_t i = 0; i < server->devices.count; i++) {
     device_t *device = &server->devices.items[i];
+    if (is_watched(device)) {
+      more = true;
+      check_deadline(device, now_ns);
+    }
     if (!device->restart_ns) continue;
     more = true;
     if (now_ns >= device->restart_ns && !server->drain_end_ns) start(device);

@@ -5,8 +5,10 @@
  * rpc_execute_done
  *
  * Sessions whose first operation is ready wait for a device in a ring, so that each gets its turn; what is
- * with the device is bounded. When the process dies its commands fail with DEVICE_LOST and it is started
- * anew, with backoff; variants are loaded again when they are next used. Thread: the loop's.
+ * with the device is bounded. An execution on a GPU that takes longer than --execution-timeout ends the
+ * process: a kernel that never ends cannot be stopped otherwise. When the process dies its commands fail with
+ * DEVICE_LOST and it is started anew, with backoff; variants are loaded again when they are next used.
+ * Thread: the loop's.
  */
 #ifndef KILN_SERVER_DEVICES_H
 #define KILN_SERVER_DEVICES_H
@@ -35,6 +37,8 @@ typedef struct {
   request_t *pending[DEVICE_MAX_PENDING]; /* with the device, a ring in order; each is held */
   uint32_t first_pending, pending_count;
   uint64_t pending_bytes;
+  uint64_t first_since_ns;     /* since when the first of them is the first */
+  bool overdue;                /* it took too long: its process is being ended */
   request_list_t want_ready;   /* requests that need to know the device */
   TAILQ_HEAD(, session) turns; /* sessions whose first operation is ready */
 } device_t;
@@ -55,7 +59,8 @@ void devices_unload(server_t *server, variant_t *variant);
 const char *device_state_name(device_state_t state);
 void devices_started(server_t *server, uint32_t index, int descriptor);
 void devices_exited(server_t *server, uint32_t index);
-/* Starts again what waited for its backoff. True while something does. */
+/* Starts again what waited for its backoff, ends what is past its deadline. True while something waits or may
+ * be. */
 bool devices_tick(server_t *server, uint64_t now_ns);
 
 #endif

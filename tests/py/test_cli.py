@@ -300,6 +300,11 @@ class Run(Files):
         self.assertIn("UNAVAILABLE", done.stderr)
         self.assertIn("/nowhere.so", done.stderr)
 
+    def test_a_folder_that_cannot_be_made_is_told_before_anything_runs(self):
+        path = self.graph(ADD)
+        done = kiln("run", *EMULATED, path, "--output-dir", path / "out", code=2, KILN_NVRTC="/nowhere.so")
+        self.assertIn("g.kiln/out", done.stderr)  # not that there is no compiler
+
     def test_a_closed_standard_output_is_an_error(self):
         with open("/dev/full", "w", encoding="ascii") as full:
             done = subprocess.run([BUILD / "bin/kiln", "opt", self.graph(ADD)], stdout=full,

@@ -2,12 +2,13 @@
 import hashlib
 import os
 import signal
+import tempfile
 import time
 import unittest
 
 import numpy as np
 
-from daemon import SLOW, Daemon, Error
+from daemon import BUILD, SLOW, Daemon, Error
 
 ROPE = """# Rotary table of a decoder layer.
 graph rope_table[T](%freqs: f32[T,4], %x: f16[1,2,T,8]) {
@@ -480,6 +481,42 @@ class LostDeviceTest(unittest.TestCase):
         self.assertIn("libkiln-emu", caught.exception.message)
         self.assertEqual(client.call("health")["devices"][0]["state"], "lost")
         client.close()
+
+
+class ExecutionTimeout(unittest.TestCase):
+    """On a driver that kilnd takes for a GPU's."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        os.symlink(BUILD / "lib/libkiln-emu.so", f"{folder.name}/libcuda.so.1")
+        self.daemon = Daemon("--device", "cuda", "--execution-timeout", str(SLOW),
+                             environment={"LD_LIBRARY_PATH": folder.name})
+        self.addCleanup(self.daemon.close)
+        self.client = self.daemon.connect()
+        self.addCleanup(self.client.close)
+
+    def execute(self, graph, *inputs):
+        return self.client.send("execute", graph=graph, inputs=list(map(tensor, inputs)), device=1)
+
+    def test_an_execution_past_its_limit_ends_the_process_and_the_next_one_runs(self):
+        endless = "graph g(%a: f32[2048,2048], %b: f32[2048,2048]) {\n  %y = gemm_rcr(%a, %b)\n  return %y\n}\n"
+        ones = np.ones((2048, 2048), np.float32)
+        x = np.linspace(-1, 1, 9, dtype=np.float32)
+        self.client.call("compile", graph=endless, device=1)
+        slow, behind = self.execute(endless, ones, ones), self.execute(unary("neg", 9), x)
+        with self.assertRaises(Error) as caught:
+            self.client.wait(slow)
+        self.assertEqual((caught.exception.code, caught.exception.retry), ("DEVICE_LOST", True))
+        self.assertIn("took longer than", caught.exception.message)
+        try:  # it was with the device, or not yet
+            self.client.wait(behind)
+        except Error as lost:
+            self.assertEqual(lost.code, "DEVICE_LOST")
+            self.assertNotIn("took longer than", lost.message)
+        np.testing.assert_array_equal(array(self.client.wait(self.execute(unary("neg", 9), x))["outputs"][0]), -x)
+        counters = self.client.call("stats")["counters"]
+        self.assertEqual((counters["device_kills"], counters["device_deaths"]), (1, 1))
 
 
 class MemoryTest(unittest.TestCase):
