@@ -92,13 +92,13 @@ static const kiln_graph_t *make_candidates(kiln_arena_t *arena, uint32_t nodes) 
 
 static const kiln_graph_t *make_branches(kiln_arena_t *arena, uint32_t nodes) {
   kiln_graph_builder_t *builder = kiln_graph_builder_create(arena, "branches");
-  kiln_value_id_t values[48], weights[48];
+  kiln_value_id_t values[48], *weights = KILN_NEW_ARRAY(arena, kiln_value_id_t, nodes);
   for (uint32_t i = 0; i < 48; i++)
     values[i] = kiln_graph_builder_input(builder, NULL, matrix(16 + i, WIDTH), NULL);
-  for (uint32_t i = 0; i < 48; i++)
+  for (uint32_t i = 0; i < nodes; i++)
     weights[i] = kiln_graph_builder_input(builder, NULL, matrix(WIDTH, WIDTH), NULL);
   for (uint32_t i = 0; i < nodes; i++)
-    values[i % 48] = add(builder, KILN_OP_gemm_rcr, values[i % 48], weights[i % 48], NULL, 0);
+    values[i % 48] = add(builder, KILN_OP_gemm_rcr, values[i % 48], weights[i], NULL, 0);
   for (uint32_t i = 0; i < 48; i++) kiln_graph_builder_output(builder, values[i], NULL);
   return kiln_graph_builder_finish(builder);
 }

@@ -8,10 +8,12 @@
  * contraction rounds only if there is one rounding, or if every rounding is to f32 or f64: so halves are left
  * when they have an epilogue, and anything is left when alpha is not 1 or when `out` rounds the accumulator
  * (f16 and bf16 to f32 is exact). Stands before repetition: the outer product of a rotary table is what gets
- * repeated. Counts contractions.
+ * repeated.
+ *
+ * A gemm_rcr of K = 1 stays one where it has company: where another of its op and dtype with a larger K can
+ * run at the same time, and they will share a launch (horizontal.c). Element-wise it would take one of its
+ * own. Counts contractions.
  */
-#include <math.h>
-
 #include "passes/rewrite.h"
 
 static bool has_bias(kiln_op_t op) {
@@ -79,9 +81,95 @@ static bool lower(rewrite_t *rw, draft_t *draft) {
   return false;
 }
 
+/* --- company ------------------------------------------------------------------------------------------- */
+
+enum { KINDS = 4 * KILN_DTYPE_COUNT };
+
+/* When contractions can run: a step is a contraction on the longest way from an input or to an output. */
+typedef struct {
+  const kiln_graph_t *graph;
+  uint32_t *earliest,
+      *latest; /* per value: contractions up to it; at most so many, if the graph's depth holds */
+  uint32_t depth;
+  uint32_t *counts[KINDS]; /* per kind of gemm_rcr: those with K > 1 whose earliest step is below the index */
+} company_t;
+
+static bool is_contraction(const kiln_node_t *node) {
+  return kiln_op_info(node->op)->op_class == KILN_CLASS_CONTRACTION;
+}
+
+/* gemm_rcr's ops and dtypes, numbered; KINDS for all other nodes. */
+static uint32_t kind_of(const kiln_graph_t *graph, const kiln_node_t *node) {
+  static const kiln_op_t ops[] = {KILN_OP_gemm_rcr, KILN_OP_gemm_rcr_bias, KILN_OP_gemm_rcr_bias_relu,
+                                  KILN_OP_gemm_rcr_bias_sigmoid};
+  for (uint32_t i = 0; i < 4; i++) {
+    if (node->op == ops[i]) return i * KILN_DTYPE_COUNT + graph->types[node->operands[0]].dtype;
+  }
+  return KINDS;
+}
+
+static bool has_k(const kiln_graph_t *graph, const kiln_node_t *node, int64_t k) {
+  const kiln_type_t *a = &graph->types[node->operands[0]];
+  return kiln_dim_is(a->dims[a->rank - 1], k);
+}
+
+static void find_steps(company_t *c) {
+  const kiln_graph_t *graph = c->graph;
+  for (uint32_t n = 0; n < graph->node_count; n++) {
+    const kiln_node_t *node = &graph->nodes[n];
+    uint32_t step = 0;
+    for (uint32_t i = 0; i < node->operand_count; i++) {
+      kiln_value_id_t operand = node->operands[i];
+      if (operand != KILN_NO_VALUE && c->earliest[operand] > step) step = c->earliest[operand];
+    }
+    step += is_contraction(node);
+    if (step > c->depth) c->depth = step;
+    for (uint32_t r = 0; r < node->result_count; r++) c->earliest[node->first_result + r] = step;
+  }
+  for (uint32_t v = 0; v < graph->value_count; v++) c->latest[v] = c->depth;
+  for (uint32_t n = graph->node_count; n-- > 0;) {
+    const kiln_node_t *node = &graph->nodes[n];
+    uint32_t step = c->depth;
+    for (uint32_t r = 0; r < node->result_count; r++) {
+      if (c->latest[node->first_result + r] < step) step = c->latest[node->first_result + r];
+    }
+    step -= is_contraction(node);
+    for (uint32_t i = 0; i < node->operand_count; i++) {
+      kiln_value_id_t operand = node->operands[i];
+      if (operand != KILN_NO_VALUE && c->latest[operand] > step) c->latest[operand] = step;
+    }
+  }
+}
+
+static company_t find_company(kiln_arena_t *arena, const kiln_graph_t *graph) {
+  company_t c = {.graph = graph,
+                 .earliest = KILN_NEW_ARRAY(arena, uint32_t, graph->value_count),
+                 .latest = KILN_NEW_ARRAY(arena, uint32_t, graph->value_count)};
+  find_steps(&c);
+  for (uint32_t n = 0; n < graph->node_count; n++) {
+    const kiln_node_t *node = &graph->nodes[n];
+    uint32_t kind = kind_of(graph, node);
+    if (kind == KINDS || has_k(graph, node, 0) || has_k(graph, node, 1)) continue;
+    if (!c.counts[kind]) c.counts[kind] = KILN_NEW_ARRAY(arena, uint32_t, c.depth + 2);
+    c.counts[kind][c.earliest[node->first_result] + 1]++;
+  }
+  for (uint32_t kind = 0; kind < KINDS; kind++) {
+    for (uint32_t step = 0; c.counts[kind] && step <= c.depth; step++)
+      c.counts[kind][step + 1] += c.counts[kind][step];
+  }
+  return c;
+}
+
+static bool has_company(const company_t *c, const kiln_node_t *node) {
+  uint32_t kind = kind_of(c->graph, node);
+  if (kind == KINDS || !has_k(c->graph, node, 1) || !c->counts[kind]) return false;
+  return c->counts[kind][c->latest[node->first_result] + 1] >
+         c->counts[kind][c->earliest[node->first_result]];
+}
+
 static bool has_contraction(const kiln_graph_t *graph) {
   for (uint32_t n = 0; n < graph->node_count; n++) {
-    if (kiln_op_info(graph->nodes[n].op)->op_class == KILN_CLASS_CONTRACTION) return true;
+    if (is_contraction(&graph->nodes[n])) return true;
   }
   return false;
 }
@@ -89,9 +177,10 @@ static bool has_contraction(const kiln_graph_t *graph) {
 const kiln_graph_t *kiln_pass_contraction_k1(kiln_pass_context_t *context, const kiln_graph_t *graph) {
   if (!has_contraction(graph)) return graph;
   rewrite_t rw = rewrite_begin(context, graph);
+  company_t company = find_company(context->arena, graph);
   for (uint32_t n = 0; n < graph->node_count; n++) {
     const kiln_node_t *node = &graph->nodes[n];
-    if (kiln_op_info(node->op)->op_class != KILN_CLASS_CONTRACTION) {
+    if (!is_contraction(node) || has_company(&company, node)) {
       rewrite_copy(&rw, node);
       continue;
     }

@@ -1,8 +1,7 @@
 """The acceptance graphs: launches, rewritten repetitions and values, and more graphs of the same kinds.
 
 tests/acceptance/cases/index.json states launches (at most) and fires (repetitions rewritten). Values are
-checked twice: by `kiln run --check` against the reference evaluator, and here against NumPy. The graphs of the set
-`grouping` are checked for their values only, since launches are merged vertically so far, not horizontally.
+checked twice: by `kiln run --check` against the reference evaluator, and here against NumPy.
 Labels: release-only (the sanitized emulator takes minutes; test_cli runs the same code)
 """
 import json
@@ -16,7 +15,6 @@ from kiln_reference import bf16_bits, bits_of, widen
 
 CASES = ROOT / "tests/acceptance/cases"
 INDEX = json.loads((CASES / "index.json").read_text())
-LAUNCHES_STATED = [case for case in INDEX if case["set"] != "grouping"]
 SMALL = [case for case in INDEX if not case["name"].endswith("_full")]
 RNG = np.random.default_rng(20240531)
 
@@ -35,7 +33,7 @@ def normal_bf16(*shape):
 
 class Index(unittest.TestCase):
     def test_launches_and_repetitions_are_as_stated(self):
-        for case in LAUNCHES_STATED:
+        for case in INDEX:
             with self.subTest(case["name"]):
                 said = statistics(path_of(case))
                 if case["launches"] is not None:
