@@ -271,7 +271,8 @@ static void functions_are_called_and_return_their_results(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(shuffles_read_the_lane_that_the_isa_names, emu_setup, emu_teardown),
-      cmocka_unit_test_setup_teardown(a_shuffle_waits_for_the_partners_of_every_lane, emu_setup, emu_teardown),
+      cmocka_unit_test_setup_teardown(a_shuffle_waits_for_the_partners_of_every_lane, emu_setup,
+                                      emu_teardown),
       cmocka_unit_test_setup_teardown(votes_matches_and_reductions_see_every_lane, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(a_block_reduces_through_shared_memory_and_shuffles, emu_setup,
                                       emu_teardown),
