@@ -84,30 +84,77 @@ static uint64_t integer_result(const emu_inst_t *i, uint64_t old, uint64_t b, ui
   return old;
 }
 
+uint64_t emu_atomic_update(unsigned char *p, const emu_inst_t *i, uint64_t b, uint64_t c, bool global) {
+  uint64_t old = load_atomic(p, i->bytes), desired;
+  do desired = i->mode == EMU_ATOMIC_INTEGER ? integer_result(i, old, b, c) : float_result(i, old, b, global);
+  while (!swap_atomic(p, i->bytes, &old, desired));
+  return old;
+}
+
 static uint64_t operand(emu_warp_t *w, const emu_inst_t *i, uint32_t offset, uint32_t lane) {
   if (i->bytes == 8) return emu_u64(w, offset)[lane];
   uint32_t value = emu_u32(w, offset)[lane];
   return i->bytes == 2 ? value & 0xffff : value;
 }
 
+static bool begin(emu_warp_t *w, const emu_inst_t *i, uint32_t address, bool has_result, emu_request_t *r) {
+  if (has_result) atomic_store_explicit(&w->block->launch->waits, true, memory_order_relaxed);
+  if (!emu_request(w, i, address, EMU_ACCESS_ATOMIC, r)) return false;
+  w->worker->counters.atomics++;
+  return true;
+}
+
 /* arg: old value or 0, address, b, c. kind: the operation, mode: the type, width: of the address. */
 const emu_inst_t *emu_exec_atomic(emu_warp_t *w, const emu_inst_t *i) {
   emu_request_t r;
-  if (i->arg[0]) atomic_store_explicit(&w->block->launch->waits, true, memory_order_relaxed);
-  if (!emu_request(w, i, i->arg[1], EMU_ACCESS_ATOMIC, &r)) return NULL;
-  w->worker->counters.atomics++;
+  if (!begin(w, i, i->arg[1], i->arg[0] != 0, &r)) return NULL;
   EMU_EACH_LANE(lane, w->mask) {
     uint64_t b = operand(w, i, i->arg[2], lane), c = i->arg[3] ? operand(w, i, i->arg[3], lane) : 0;
-    uint64_t old = load_atomic(r.pointers[lane], i->bytes), desired;
-    do
-      desired = i->mode == EMU_ATOMIC_INTEGER ? integer_result(i, old, b, c)
-                                              : float_result(i, old, b, r.space == EMU_SPACE_GLOBAL);
-    while (!swap_atomic(r.pointers[lane], i->bytes, &old, desired));
+    uint64_t old = emu_atomic_update(r.pointers[lane], i, b, c, r.space == EMU_SPACE_GLOBAL);
     if (!i->arg[0]) continue;
     if (i->bytes == 8)
       emu_u64(w, i->arg[0])[lane] = old;
     else
       emu_u32(w, i->arg[0])[lane] = (uint32_t)old;
+  }
+  return i + 1;
+}
+
+/* args: old values (where arg_count is 1), address, values. Each element is atomic by itself. */
+const emu_inst_t *emu_exec_atomic_vector(emu_warp_t *w, const emu_inst_t *i) {
+  emu_request_t r;
+  uint32_t count = i->vector;
+  if (!begin(w, i, i->args[count], i->arg_count != 0, &r)) return NULL;
+  EMU_EACH_LANE(lane, w->mask) {
+    for (uint32_t n = 0; n < count; n++) {
+      uint64_t b = operand(w, i, i->args[count + 1 + n], lane);
+      uint64_t old = emu_atomic_update(r.pointers[lane] + n * i->bytes, i, b, 0, r.space == EMU_SPACE_GLOBAL);
+      if (i->arg_count) emu_u32(w, i->args[n])[lane] = (uint32_t)old;
+    }
+  }
+  return i + 1;
+}
+
+/* arg: old value or 0, address, b, c, each 128 bits. Compilers have no portable operation of that width, so
+ * these exclude each other by a lock. */
+const emu_inst_t *emu_exec_atomic_wide(emu_warp_t *w, const emu_inst_t *i) {
+  emu_request_t r;
+  pthread_mutex_t *lock = &w->block->launch->memory->lock;
+  if (!begin(w, i, i->arg[1], i->arg[0] != 0, &r)) return NULL;
+  EMU_EACH_LANE(lane, w->mask) {
+    uint64_t *p = (uint64_t *)(void *)r.pointers[lane], old[2], wanted[2] = {0};
+    pthread_mutex_lock(lock);
+    for (uint32_t half = 0; half < 2; half++) {
+      old[half] = __atomic_load_n(&p[half], __ATOMIC_RELAXED);
+      if (i->arg[3]) wanted[half] = emu_u64(w, i->arg[2] + half * EMU_WIDE_HALF)[lane];
+    }
+    bool stores = !i->arg[3] || (old[0] == wanted[0] && old[1] == wanted[1]);
+    uint32_t value = i->arg[3] ? i->arg[3] : i->arg[2];
+    for (uint32_t half = 0; half < 2 && stores; half++)
+      __atomic_store_n(&p[half], emu_u64(w, value + half * EMU_WIDE_HALF)[lane], __ATOMIC_RELAXED);
+    pthread_mutex_unlock(lock);
+    for (uint32_t half = 0; half < 2 && i->arg[0]; half++)
+      emu_u64(w, i->arg[0] + half * EMU_WIDE_HALF)[lane] = old[half];
   }
   return i + 1;
 }

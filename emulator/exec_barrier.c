@@ -48,6 +48,8 @@ static void open_barrier(emu_block_t *block, uint32_t id) {
   }
   block->barriers[id] = (emu_barrier_t){0};
   block->barriers_busy &= ~(1u << id);
+  for (uint32_t n = 0; id == EMU_CLUSTER_BARRIER && n < block->warp_count; n++)
+    block->warps[n].cluster_arrived = 0;
 }
 
 void emu_barriers_recheck(emu_block_t *block) {
@@ -104,5 +106,28 @@ const emu_inst_t *emu_exec_warp_barrier(emu_warp_t *w, const emu_inst_t *i) {
   EMU_EACH_LANE(lane, w->group) w->pc[lane] = next;
   w->at_warp_sync |= lanes;
   w->ready &= ~lanes;
+  return emu_reschedule(w);
+}
+
+/* A cluster is one block. Arriving and waiting are two instructions: a lane whose phase is over by the time
+ * it waits goes on. */
+const emu_inst_t *emu_exec_cluster_barrier(emu_warp_t *w, const emu_inst_t *i) {
+  emu_block_t *block = w->block;
+  emu_barrier_t *barrier = &block->barriers[EMU_CLUSTER_BARRIER];
+  uint32_t lanes = w->mask, next = (uint32_t)(i + 1 - block->launch->kernel->code);
+  EMU_EACH_LANE(lane, w->group) w->pc[lane] = next;
+  if (i->mode) {
+    uint32_t waiting = lanes & w->cluster_arrived;
+    EMU_EACH_LANE(lane, waiting) w->barrier_id[lane] = EMU_CLUSTER_BARRIER;
+    w->at_barrier |= waiting;
+    w->ready &= ~waiting;
+  } else {
+    w->worker->counters.barriers++;
+    barrier->arrived += (uint32_t)__builtin_popcount(lanes);
+    barrier->warps |= 1u << w->index;
+    block->barriers_busy |= 1u << EMU_CLUSTER_BARRIER;
+    w->cluster_arrived |= lanes;
+    emu_barriers_recheck(block);
+  }
   return emu_reschedule(w);
 }

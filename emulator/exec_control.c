@@ -68,11 +68,9 @@ const emu_inst_t *emu_exec_branch_index(emu_warp_t *w, const emu_inst_t *i) {
 
 const emu_inst_t *emu_exec_exit(emu_warp_t *w, const emu_inst_t *i) {
   uint32_t lanes = guarded_lanes(w, i);
-  if (w->copy_count) {
-    EMU_EACH_LANE(lane, lanes) w->copy_group[lane]++;
-    emu_copies_finish(w, lanes, 0);
-  }
+  if (w->copy_count) emu_copies_finish_all(w, lanes);
   w->block->live_threads -= (uint32_t)__builtin_popcount(lanes);
+  if (w->block->transfer_count) emu_transfers_of_exit(w, lanes);
   w->ready &= ~lanes;
   w->group &= ~lanes;
   w->mask = w->group;
@@ -133,9 +131,10 @@ const emu_inst_t *emu_exec_logic_pred(emu_warp_t *w, const emu_inst_t *i) {
 /* Clocks count the warp's instructions, so that they are the same in every run; globaltimer is the host's
  * clock. */
 const emu_inst_t *emu_exec_clock(emu_warp_t *w, const emu_inst_t *i) {
-  bool real_time = i->mode == 2 && !w->block->launch->deterministic;
+  bool real_time = i->mode >= EMU_CLOCK_TIME && !w->block->launch->deterministic;
   uint64_t now = real_time ? kiln_clock_monotonic_ns()
                            : w->block->instructions + (uint64_t)(EMU_WARP_QUANTUM - w->budget);
+  if (i->mode == EMU_CLOCK_COUNT_HIGH || i->mode == EMU_CLOCK_TIME_HIGH) now >>= 32;
   EMU_EACH_LANE(lane, w->mask) {
     if (i->width == 8)
       emu_u64(w, i->arg[0])[lane] = now;

@@ -46,6 +46,10 @@ static emu_space_t space_of(uint64_t *address) {
     *address -= EMU_LOCAL_WINDOW;
     return EMU_SPACE_LOCAL;
   }
+  if (*address - EMU_PARAM_WINDOW < EMU_WINDOW_BYTES) {
+    *address -= EMU_PARAM_WINDOW;
+    return EMU_SPACE_PARAM;
+  }
   return EMU_SPACE_GLOBAL;
 }
 
@@ -313,7 +317,10 @@ const emu_inst_t *emu_exec_copy_local(emu_warp_t *w, const emu_inst_t *i) {
 }
 
 static uint64_t window_of(emu_space_t space) {
-  return space == EMU_SPACE_SHARED ? EMU_SHARED_WINDOW : space == EMU_SPACE_LOCAL ? EMU_LOCAL_WINDOW : 0;
+  static const uint64_t windows[] = {[EMU_SPACE_SHARED] = EMU_SHARED_WINDOW,
+                                     [EMU_SPACE_LOCAL] = EMU_LOCAL_WINDOW,
+                                     [EMU_SPACE_PARAM] = EMU_PARAM_WINDOW};
+  return windows[space];
 }
 
 const emu_inst_t *emu_exec_to_generic(emu_warp_t *w, const emu_inst_t *i) {
@@ -330,12 +337,15 @@ const emu_inst_t *emu_exec_from_generic(emu_warp_t *w, const emu_inst_t *i) {
   return i + 1;
 }
 
+/* Kernel parameters lie in global memory, too. */
 const emu_inst_t *emu_exec_is_space(emu_warp_t *w, const emu_inst_t *i) {
   const uint64_t *a = emu_u64(w, i->arg[1]);
   uint32_t *p = emu_u32(w, i->arg[0]);
   EMU_EACH_LANE(lane, w->mask) {
     uint64_t address = a[lane];
-    *p = (*p & ~(1u << lane)) | (uint32_t)(space_of(&address) == i->space) << lane;
+    emu_space_t space = space_of(&address);
+    bool inside = space == i->space || (space == EMU_SPACE_PARAM && i->space == EMU_SPACE_GLOBAL);
+    *p = (*p & ~(1u << lane)) | (uint32_t)inside << lane;
   }
   return i + 1;
 }

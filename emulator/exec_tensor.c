@@ -45,14 +45,6 @@ uint32_t emu_tensor_bits(emu_tensor_type_t type) {
   return 32;
 }
 
-/* 8-bit floats: e5m2 is the upper half of an f16; e4m3 has no infinity, its largest code is NaN. */
-static double value_of_e4m3(uint32_t bits) {
-  uint32_t exponent = bits >> 3 & 15, fraction = bits & 7;
-  if ((bits & 127) == 127) return NAN;
-  double magnitude = exponent ? ldexp(8 + fraction, (int)exponent - 10) : ldexp(fraction, -9);
-  return bits & 128 ? -magnitude : magnitude;
-}
-
 static double value_of(emu_tensor_type_t type, uint64_t bits) {
   switch (type) {
   case EMU_TENSOR_F64:
@@ -66,9 +58,9 @@ static double value_of(emu_tensor_type_t type, uint64_t bits) {
   case EMU_TENSOR_BF16:
     return f32_of_bits((uint32_t)bits << 16);
   case EMU_TENSOR_E4M3:
-    return value_of_e4m3((uint32_t)bits);
+    return f32_of_f16(f16_of_e4m3((uint32_t)bits));
   case EMU_TENSOR_E5M2:
-    return f32_of_f16((uint32_t)bits << 8);
+    return f32_of_f16(f16_of_e5m2((uint32_t)bits));
   case EMU_TENSOR_S32:
     return (int32_t)bits;
   case EMU_TENSOR_S8:
@@ -236,5 +228,20 @@ const emu_inst_t *emu_exec_store_matrix(emu_warp_t *w, const emu_inst_t *i) {
         ((uint16_t *)r.pointers[8 * matrix + row])[index] =
             (uint16_t)(emu_u32(w, i->args[matrix])[lane] >> (16 * n));
       }
+  return i + 1;
+}
+
+/* arg: result, source. The matrix of 8 x 8 halves that lies over the warp, with rows and columns exchanged.
+ */
+const emu_inst_t *emu_exec_move_matrix(emu_warp_t *w, const emu_inst_t *i) {
+  uint16_t matrix[8][8];
+  if (!emu_whole_warp(w, i)) return NULL;
+  for (uint32_t lane = 0; lane < 32; lane++)
+    for (uint32_t n = 0; n < 2; n++)
+      matrix[lane % 4 * 2 + n][lane / 4] = (uint16_t)(emu_u32(w, i->arg[1])[lane] >> (16 * n));
+  for (uint32_t lane = 0; lane < 32; lane++) {
+    const uint16_t *pair = &matrix[lane / 4][lane % 4 * 2];
+    emu_u32(w, i->arg[0])[lane] = pair[0] | (uint32_t)pair[1] << 16;
+  }
   return i + 1;
 }

@@ -48,6 +48,9 @@ typedef enum {
 #define EMU_SHARED_WINDOW (1ull << 48)
 #define EMU_LOCAL_WINDOW (1ull << 49)
 #define EMU_WINDOW_BYTES (1ull << 32)
+#define EMU_PARAM_WINDOW (EMU_LOCAL_WINDOW + EMU_WINDOW_BYTES)
+/* A b128 register is two vectors of 8-byte lanes, the lower halves first: this many bytes apart. */
+#define EMU_WIDE_HALF 256u
 /* Where the addresses of functions lie: nothing can be loaded from them. */
 #define EMU_FUNCTION_WINDOW (1ull << 50)
 
@@ -120,6 +123,7 @@ struct emu_inst {
   uint8_t rounding; /* emu_rounding_t */
   bool flush;       /* .ftz */
   bool saturate;    /* .sat that the handler does itself */
+  bool finite;      /* .satfinite: of a conversion */
   uint8_t space;    /* emu_space_t */
   uint8_t bytes;    /* memory: of one element */
   uint8_t vector;   /* memory: elements */
@@ -177,12 +181,29 @@ typedef struct {
   X(LANEMASK_GT, "%lanemask_gt") \
   X(DYNAMIC_SMEM_SIZE, "%dynamic_smem_size") \
   X(TOTAL_SMEM_SIZE, "%total_smem_size") \
+  X(AGGR_SMEM_SIZE, "%aggr_smem_size") \
   X(CLUSTERID_X, "%clusterid.x") \
+  X(CLUSTERID_Y, "%clusterid.y") \
+  X(CLUSTERID_Z, "%clusterid.z") \
   X(NCLUSTERID_X, "%nclusterid.x") \
+  X(NCLUSTERID_Y, "%nclusterid.y") \
+  X(NCLUSTERID_Z, "%nclusterid.z") \
   X(CLUSTER_CTARANK, "%cluster_ctarank") \
   X(CLUSTER_NCTARANK, "%cluster_nctarank") \
   X(CLUSTER_CTAID_X, "%cluster_ctaid.x") \
-  X(CLUSTER_NCTAID_X, "%cluster_nctaid.x")
+  X(CLUSTER_CTAID_Y, "%cluster_ctaid.y") \
+  X(CLUSTER_CTAID_Z, "%cluster_ctaid.z") \
+  X(CLUSTER_NCTAID_X, "%cluster_nctaid.x") \
+  X(CLUSTER_NCTAID_Y, "%cluster_nctaid.y") \
+  X(CLUSTER_NCTAID_Z, "%cluster_nctaid.z")
+/* Special registers that change while a warp runs: an instruction reads them. */
+#define EMU_CLOCKS(X) \
+  X(COUNT, "%clock") \
+  X(COUNT64, "%clock64") \
+  X(COUNT_HIGH, "%clock_hi") \
+  X(TIME, "%globaltimer") \
+  X(TIME_LOW, "%globaltimer_lo") \
+  X(TIME_HIGH, "%globaltimer_hi")
 
 typedef enum {
 #define EMU_SPECIAL(name, text) EMU_SPECIAL_##name,
@@ -190,6 +211,11 @@ typedef enum {
 #undef EMU_SPECIAL
   EMU_SPECIAL_COUNT
 } emu_special_t;
+typedef enum {
+#define EMU_CLOCK(name, text) EMU_CLOCK_##name,
+  EMU_CLOCKS(EMU_CLOCK)
+#undef EMU_CLOCK
+} emu_clock_t;
 /* clang-format on */
 
 typedef struct {

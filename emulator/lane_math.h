@@ -109,12 +109,31 @@ static inline double sticky_double(uint64_t magnitude, bool negative) {
 #define f16_from_int(a) f16_rounded(int_as_double(a), i->rounding)
 #define bf16_from_int(a) bf16_rounded(int_as_double(a), i->rounding)
 
-/* tf32 keeps 10 of 23 fraction bits. */
-static inline uint32_t tf32_of_bits(uint32_t bits, unsigned ties_away, unsigned rounding) {
+/* 8-bit floats, to nearest even: what is past the largest number becomes it, as .satfinite says, without
+ * which there is no such conversion. e4m3 has no infinity, its largest code is NaN. */
+static inline uint32_t e4m3_rounded(double x) {
+  uint32_t magnitude = round_magnitude(x, 3, -6, 8, EMU_ROUND_NEAREST);
+  return x != x ? 0x7f : (signbit(x) ? 0x80u : 0) | (magnitude < 0x7e ? magnitude : 0x7e);
+}
+static inline uint32_t e5m2_rounded(double x) {
+  uint32_t magnitude = round_magnitude(x, 2, -14, 15, EMU_ROUND_NEAREST);
+  return x != x ? 0x7f : (signbit(x) ? 0x80u : 0) | (magnitude < 0x7b ? magnitude : 0x7b);
+}
+static inline uint32_t f16_of_e4m3(uint32_t bits) {
+  uint32_t magnitude = bits & 127;
+  if (magnitude == 127) return 0x7fff;
+  return (bits & 128) << 8 | f16_of_f32(f32_of_f16(magnitude << 7) * 256);
+}
+static inline uint32_t f16_of_e5m2(uint32_t bits) { return (bits & 127) > 0x7c ? 0x7fff : bits << 8; }
+
+/* tf32 keeps 10 of 23 fraction bits. i->kind: ties away; i->mode: .relu */
+static inline uint32_t tf32_of_bits(uint32_t bits, const emu_inst_t *i) {
   uint32_t magnitude = bits & 0x7fffffff;
-  uint32_t add = ties_away ? 0x1000 : rounding == EMU_ROUND_ZERO ? 0 : 0xfff + (bits >> 13 & 1);
-  uint32_t rounded = (bits + add) & ~0x1fffu;
-  return magnitude > 0x7f800000 ? 0x7fffffff : magnitude == 0x7f800000 ? bits : rounded;
+  uint32_t add = i->kind ? 0x1000 : i->rounding == EMU_ROUND_ZERO ? 0 : 0xfff + (bits >> 13 & 1);
+  uint32_t rounded = magnitude >= 0x7f800000 ? bits : (bits + add) & ~0x1fffu;
+  if (i->finite && (rounded & 0x7fffffff) == 0x7f800000) rounded -= 0x2000;
+  if (i->mode && rounded >> 31) rounded = 0;
+  return magnitude > 0x7f800000 ? 0x7fffffff : rounded;
 }
 
 /* a*b + c rounded to odd in double, exact enough to be rounded once more to any half type (Boldo and
@@ -166,6 +185,11 @@ static inline double maximum_f64(double a, double b) {
 #define maximum_f16 maximum_f32
 #define minimum_bf16 minimum_f32
 #define maximum_bf16 maximum_f32
+/* A NaN keeps its sign. */
+static inline float with_product_sign(float magnitude, float a, float b) {
+  uint32_t sign = (bits_of_f32(a) ^ bits_of_f32(b)) & 0x80000000u;
+  return magnitude != magnitude ? magnitude : f32_of_bits(bits_of_f32(magnitude) | sign);
+}
 static inline float relu(float x) { return x != x || x > 0 ? x : 0; }
 
 #define PACKED_HALF2(T, expression, a, b)                                                                    \
@@ -234,6 +258,13 @@ static inline uint64_t saturated(bool negative, uint64_t x, int64_t low, uint64_
 }
 static inline int32_t clamp_s32(int64_t x) {
   return x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : (int32_t)x;
+}
+static inline uint32_t pack_saturated(int32_t a, int32_t b, uint32_t c, int32_t low, int32_t high,
+                                      uint32_t width) {
+  uint32_t mask = (1u << width) - 1;
+  uint32_t upper = (uint32_t)(a < low ? low : a > high ? high : a) & mask;
+  uint32_t lower = (uint32_t)(b < low ? low : b > high ? high : b) & mask;
+  return (width < 16 ? c << (2 * width) : 0) | upper << width | lower;
 }
 static inline uint32_t reverse_bits32(uint32_t x) {
   x = (x >> 1 & 0x55555555) | (x & 0x55555555) << 1;
@@ -318,6 +349,14 @@ static inline uint32_t dot2(uint32_t a, uint32_t b, uint32_t c, bool a_signed, b
   return c;
 }
 static inline uint32_t add_halves(uint32_t a, uint32_t b) { return (a + b) & 0xffff; }
+static inline uint32_t min_relu_halves(uint32_t a, uint32_t b) {
+  int16_t least = (int16_t)a < (int16_t)b ? (int16_t)a : (int16_t)b;
+  return least < 0 ? 0 : (uint32_t)least;
+}
+static inline uint32_t max_relu_halves(uint32_t a, uint32_t b) {
+  int16_t most = (int16_t)a < (int16_t)b ? (int16_t)b : (int16_t)a;
+  return most < 0 ? 0 : (uint32_t)most;
+}
 static inline uint32_t min_halves_u16(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static inline uint32_t max_halves_u16(uint32_t a, uint32_t b) { return a < b ? b : a; }
 static inline uint32_t min_halves_s16(uint32_t a, uint32_t b) { return (int16_t)a < (int16_t)b ? a : b; }

@@ -250,28 +250,59 @@ typedef double VALUE_f64;
 #define ROUND_TO_HALF(key, R, A, fast)                                                                       \
   HANDLER(key) {                                                                                             \
     RESULT(R) ARG(A, pa, 1);                                                                                 \
-    if (fast && i->rounding == EMU_ROUND_NEAREST && !i->mode && !i->saturate) EACH_LANE {                    \
+    if (fast && i->rounding == EMU_ROUND_NEAREST && !i->mode && !i->saturate && !i->finite) EACH_LANE {      \
         out[l] = PUT_##R((float)GET_##A(pa[l]));                                                             \
       }                                                                                                      \
     else                                                                                                     \
-      EMU_EACH_LANE(l, w->mask) out[l] = R##_rounded(limited(GET_##A(pa[l]), i), i->rounding);               \
+      EMU_EACH_LANE(l, w->mask) out[l] = FINITE_##R(R##_rounded(limited(GET_##A(pa[l]), i), i->rounding));   \
     BLEND();                                                                                                 \
   }
+/* .satfinite: the greatest finite number instead of infinity. */
+#define FINITE(bits, infinity) ((bits) - (i->finite && ((bits)&0x7fffu) == (infinity)))
+#define FINITE_f16(bits) FINITE(bits, 0x7c00u)
+#define FINITE_bf16(bits) FINITE(bits, 0x7f80u)
 /* cvt.rn.f16x2.f32 d, a, b: a goes to the upper half. */
 #define PACK_HALVES(key, R)                                                                                  \
   HANDLER(key) {                                                                                             \
     RESULT(u32) ARG(f32, pa, 1);                                                                             \
     ARG(f32, pb, 2);                                                                                         \
+    EMU_EACH_LANE(l, w->mask) {                                                                              \
+      uint32_t upper = R##_rounded(limited(GET_f32(pa[l]), i), i->rounding),                                 \
+               lower = R##_rounded(limited(GET_f32(pb[l]), i), i->rounding);                                 \
+      out[l] = FINITE_##R(upper) << 16 | FINITE_##R(lower);                                                  \
+    }                                                                                                        \
+    BLEND();                                                                                                 \
+  }
+/* 8-bit floats come in pairs; a goes to the upper byte. */
+#define PACK_FP8(key, R)                                                                                     \
+  HANDLER(key) {                                                                                             \
+    RESULT(u16) ARG(f32, pa, 1);                                                                             \
+    ARG(f32, pb, 2);                                                                                         \
     EMU_EACH_LANE(l, w->mask)                                                                                \
-    out[l] = R##_rounded(limited(GET_f32(pa[l]), i), i->rounding) << 16 |                                    \
-             R##_rounded(limited(GET_f32(pb[l]), i), i->rounding);                                           \
+    out[l] = R##_rounded(limited(GET_f32(pa[l]), i)) << 8 | R##_rounded(limited(GET_f32(pb[l]), i));         \
+    BLEND();                                                                                                 \
+  }
+#define FP8_OF_HALVES(key, R)                                                                                \
+  HANDLER(key) {                                                                                             \
+    RESULT(u16) ARG(u32, pa, 1);                                                                             \
+    EMU_EACH_LANE(l, w->mask)                                                                                \
+    out[l] = R##_rounded(limited(GET_f16(pa[l] >> 16), i)) << 8 |                                            \
+             R##_rounded(limited(GET_f16(pa[l] & 0xffff), i));                                               \
+    BLEND();                                                                                                 \
+  }
+#define HALVES_OF_FP8(key, A)                                                                                \
+  HANDLER(key) {                                                                                             \
+    RESULT(u32) ARG(u16, pa, 1);                                                                             \
+    EMU_EACH_LANE(l, w->mask)                                                                                \
+    out[l] = PUT_f16(limited(GET_f16(f16_of_##A(pa[l] >> 8 & 255)), i)) << 16 |                              \
+             PUT_f16(limited(GET_f16(f16_of_##A(pa[l] & 255)), i));                                          \
     BLEND();                                                                                                 \
   }
 /* i->kind: 1 for .rna, ties away from zero */
 #define TF32(key)                                                                                            \
   HANDLER(key) {                                                                                             \
     RESULT(u32) ARG(u32, pa, 1);                                                                             \
-    EACH_LANE { out[l] = tf32_of_bits(pa[l], i->kind, i->rounding); }                                        \
+    EACH_LANE { out[l] = tf32_of_bits(pa[l], i); }                                                           \
     BLEND();                                                                                                 \
   }
 
@@ -316,6 +347,9 @@ static inline double limited(double x, const emu_inst_t *i) {
 #undef ROUND_TO_HALF
 #undef PACK_HALVES
 #undef TF32
+#undef PACK_FP8
+#undef FP8_OF_HALVES
+#undef HALVES_OF_FP8
 
 #define ENTRY(key, class, args) {#key, lanes_##key, EMU_CLASS_##class, args},
 #define UNARY(key, class, ...) ENTRY(key, class, 2)
@@ -333,6 +367,9 @@ static inline double limited(double x, const emu_inst_t *i) {
 #define ROUND_TO_HALF(key, ...) ENTRY(key, CONVERSION, 2)
 #define PACK_HALVES(key, ...) ENTRY(key, CONVERSION, 3)
 #define TF32(key) ENTRY(key, CONVERSION, 2)
+#define PACK_FP8(key, ...) ENTRY(key, CONVERSION, 3)
+#define FP8_OF_HALVES(key, ...) ENTRY(key, CONVERSION, 2)
+#define HALVES_OF_FP8(key, ...) ENTRY(key, CONVERSION, 2)
 static const emu_lane_op_t lane_ops[] = {
 #include "emulator/lanes.def"
 };

@@ -94,15 +94,19 @@ static uint32_t special_value(const emu_launch_t *launch, const emu_block_t *blo
   case EMU_SPECIAL_CLUSTERID_X:
     return block->id[0];
   case EMU_SPECIAL_CTAID_Y:
+  case EMU_SPECIAL_CLUSTERID_Y:
     return block->id[1];
   case EMU_SPECIAL_CTAID_Z:
+  case EMU_SPECIAL_CLUSTERID_Z:
     return block->id[2];
   case EMU_SPECIAL_NCTAID_X:
   case EMU_SPECIAL_NCLUSTERID_X:
     return launch->grid[0];
   case EMU_SPECIAL_NCTAID_Y:
+  case EMU_SPECIAL_NCLUSTERID_Y:
     return launch->grid[1];
   case EMU_SPECIAL_NCTAID_Z:
+  case EMU_SPECIAL_NCLUSTERID_Z:
     return launch->grid[2];
   case EMU_SPECIAL_LANEID:
     return lane;
@@ -127,13 +131,18 @@ static uint32_t special_value(const emu_launch_t *launch, const emu_block_t *blo
   case EMU_SPECIAL_DYNAMIC_SMEM_SIZE:
     return launch->dynamic_shared_bytes;
   case EMU_SPECIAL_TOTAL_SMEM_SIZE:
+  case EMU_SPECIAL_AGGR_SMEM_SIZE:
     return launch->kernel->shared_bytes + launch->dynamic_shared_bytes;
   case EMU_SPECIAL_CLUSTER_NCTARANK:
   case EMU_SPECIAL_CLUSTER_NCTAID_X:
+  case EMU_SPECIAL_CLUSTER_NCTAID_Y:
+  case EMU_SPECIAL_CLUSTER_NCTAID_Z:
     return 1; /* a block is a cluster of its own */
   case EMU_SPECIAL_GRIDID:
   case EMU_SPECIAL_CLUSTER_CTARANK:
   case EMU_SPECIAL_CLUSTER_CTAID_X:
+  case EMU_SPECIAL_CLUSTER_CTAID_Y:
+  case EMU_SPECIAL_CLUSTER_CTAID_Z:
   case EMU_SPECIAL_COUNT:
     break;
   }
@@ -152,8 +161,9 @@ static void fill_specials(const emu_block_t *block, uint32_t warp, unsigned char
 
 /* Those that differ from block to block, and from no lane to another. */
 static void fill_block_specials(const emu_block_t *block, unsigned char *frame) {
-  static const emu_special_t specials[] = {EMU_SPECIAL_CTAID_X, EMU_SPECIAL_CTAID_Y, EMU_SPECIAL_CTAID_Z,
-                                           EMU_SPECIAL_CLUSTERID_X, EMU_SPECIAL_SMID};
+  static const emu_special_t specials[] = {
+      EMU_SPECIAL_CTAID_X,     EMU_SPECIAL_CTAID_Y,     EMU_SPECIAL_CTAID_Z, EMU_SPECIAL_CLUSTERID_X,
+      EMU_SPECIAL_CLUSTERID_Y, EMU_SPECIAL_CLUSTERID_Z, EMU_SPECIAL_SMID};
   for (size_t n = 0; n < sizeof specials / sizeof specials[0]; n++) {
     uint32_t offset = block->launch->kernel->special_offset[specials[n]];
     if (!offset) continue;
@@ -171,6 +181,7 @@ static void free_block(emu_block_t *block) {
   emu_shadow_destroy(block->shadow);
   for (uint32_t n = 0; block->warps && n < block->warp_count; n++) free(block->warps[n].copies);
   free(block->warps);
+  free(block->transfers);
   free(block->frames);
   free(block->shared);
   free(block->local);
@@ -224,7 +235,7 @@ static void start_warp(emu_block_t *block, uint32_t index, emu_worker_t *worker)
   w->frame = block->frames + (size_t)index * launch->kernel->frame_bytes;
   w->lanes = w->ready = threads >= 32 ? ~0u : (1u << threads) - 1;
   w->at_barrier = w->at_warp_sync = w->same_pc = w->served = w->yields = 0;
-  w->group = w->mask = w->copy_count = 0;
+  w->group = w->mask = w->copy_count = w->cluster_arrived = 0;
   memset(w->pc, 0, sizeof w->pc);
   w->index = index;
   w->block = block;
@@ -265,6 +276,7 @@ static emu_block_t *start_block(emu_worker_t *worker) {
   block->instructions = 0;
   memset(block->barriers, 0, sizeof block->barriers);
   block->barriers_busy = 0;
+  block->transfer_count = 0;
   memset(block->shared, 0, (size_t)launch->kernel->shared_bytes + launch->dynamic_shared_bytes);
   if (block->shadow) emu_shadow_restart(block->shadow);
   for (uint32_t n = 0; n < block->warp_count; n++) start_warp(block, n, worker);

@@ -34,6 +34,18 @@ typedef struct {
   uint32_t group;
 } emu_copy_t;
 
+/* Work of the asynchronous proxy that has not happened yet: it does when somebody asks whether it has. */
+typedef enum { EMU_TRANSFER_COPY, EMU_TRANSFER_REDUCE, EMU_TRANSFER_ARRIVE } emu_transfer_kind_t;
+typedef struct {
+  emu_transfer_kind_t kind;
+  unsigned char *to;
+  const unsigned char *from;
+  const emu_inst_t *inst; /* of a reduction: what it does to each element */
+  unsigned char *barrier; /* the mbarrier that is told; NULL for the bulk group of its thread */
+  uint32_t bytes;
+  uint32_t warp, lane, group;
+} emu_transfer_t;
+
 struct emu_warp {
   unsigned char *frame;
   uint32_t mask;  /* lanes that run the current instruction */
@@ -50,9 +62,11 @@ struct emu_warp {
   uint32_t index;          /* in its block */
   emu_copy_t *copies;
   uint32_t copy_count, copy_capacity;
-  uint32_t copy_group[32]; /* groups that each lane has committed */
-  int64_t budget;          /* instructions until the warp is preempted */
-  uint32_t yields;         /* back edges the group took while others were kept waiting */
+  uint32_t copy_group[32];  /* groups that each lane has committed */
+  uint32_t bulk_group[32];  /* likewise, of bulk copies */
+  uint32_t cluster_arrived; /* lanes that arrived at the cluster's barrier and have yet to pass it */
+  int64_t budget;           /* instructions until the warp is preempted */
+  uint32_t yields;          /* back edges the group took while others were kept waiting */
   emu_block_t *block;
   emu_worker_t *worker;
 };
@@ -63,6 +77,8 @@ typedef struct {
   uint32_t warps;    /* that arrived, a bit each */
   uint32_t holding;  /* threads whose predicate held, for bar.red */
 } emu_barrier_t;
+
+#define EMU_CLUSTER_BARRIER 16u /* behind the block's own 16 */
 
 typedef struct emu_shadow emu_shadow_t;
 
@@ -79,8 +95,10 @@ struct emu_block {
   unsigned char *local; /* per thread, kernel->local_bytes each */
   emu_shadow_t *shadow; /* of shared memory, for the checkers; NULL when they are off */
   uint64_t instructions;
-  emu_barrier_t barriers[16];
+  emu_barrier_t barriers[EMU_CLUSTER_BARRIER + 1];
   uint32_t barriers_busy; /* a bit for each at which threads have arrived */
+  emu_transfer_t *transfers;
+  uint32_t transfer_count, transfer_capacity;
   emu_sector_set_t sectors;
   emu_block_t *next; /* in its worker's list */
 };
@@ -141,6 +159,23 @@ const emu_inst_t *emu_jump(emu_warp_t *w, uint32_t lanes, uint32_t pc);
 
 /* Copies that `lanes` committed happen, apart from the last `groups_left` groups. */
 void emu_copies_finish(emu_warp_t *w, uint32_t lanes, uint32_t groups_left);
+
+/* All copies of the lanes happen, committed or not. */
+void emu_copies_finish_all(emu_warp_t *w, uint32_t lanes);
+
+/* Adds a transfer to the warp's block; false when memory is short. */
+bool emu_transfer_add(emu_warp_t *w, emu_transfer_t transfer);
+/* What the mbarrier waits for happens. */
+void emu_transfers_of_barrier(emu_block_t *block, const unsigned char *barrier);
+/* What exiting lanes have pending happens, and with the block's last lane everything. */
+void emu_transfers_of_exit(emu_warp_t *w, uint32_t lanes);
+/* complete_tx and arrive on an mbarrier. */
+void emu_mbarrier_complete(unsigned char *barrier, uint32_t bytes);
+void emu_mbarrier_arrive(unsigned char *barrier);
+void emu_mbarrier_expect_arrival(unsigned char *barrier);
+
+/* Updates one element as the atomic instruction says; gives its old value. `global`: in global memory. */
+uint64_t emu_atomic_update(unsigned char *p, const emu_inst_t *i, uint64_t b, uint64_t c, bool global);
 
 /* Opens barriers that wait for nobody any more; called when threads arrive or exit. */
 void emu_barriers_recheck(emu_block_t *block);

@@ -26,9 +26,8 @@ const emu_inst_t *emu_exec_trap(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_nothing(emu_warp_t *w, const emu_inst_t *i); /* fences, prefetches, sleeps */
 const emu_inst_t *emu_exec_mov_pred(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_logic_pred(emu_warp_t *w,
-                                      const emu_inst_t *i); /* kind: 0 and, 1 or, 2 xor, 3 not */
-const emu_inst_t *emu_exec_clock(emu_warp_t *w,
-                                 const emu_inst_t *i); /* mode: 0 clock, 1 clock64, 2 globaltimer */
+                                      const emu_inst_t *i);           /* kind: 0 and, 1 or, 2 xor, 3 not */
+const emu_inst_t *emu_exec_clock(emu_warp_t *w, const emu_inst_t *i); /* mode: an emu_clock_t */
 const emu_inst_t *emu_exec_pack(emu_warp_t *w,
                                 const emu_inst_t *i); /* mov.b64 d, {a, b}; mode: bits of a part */
 const emu_inst_t *emu_exec_unpack(emu_warp_t *w,
@@ -39,6 +38,7 @@ const emu_inst_t *emu_exec_narrow(emu_warp_t *w, const emu_inst_t *i); /* 8-byte
 /* exec_barrier.c */
 const emu_inst_t *emu_exec_barrier(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_warp_barrier(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_cluster_barrier(emu_warp_t *w, const emu_inst_t *i); /* mode: 0 arrive, 1 wait */
 
 /* exec_memory.c; arg 0: the address or, for ld, the first result; see there */
 const emu_inst_t *emu_exec_load(emu_warp_t *w, const emu_inst_t *i);
@@ -58,11 +58,18 @@ const emu_inst_t *emu_exec_redux(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_elect(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_active_mask(emu_warp_t *w, const emu_inst_t *i);
 
-/* exec_atomic.c, exec_async.c */
+/* exec_atomic.c, exec_async.c, exec_bulk.c, exec_mbarrier.c; see there for the operands */
 const emu_inst_t *emu_exec_atomic(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_atomic_vector(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_atomic_wide(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_copy_async(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_copy_commit(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_copy_wait(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_copy_arrive(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_bulk(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_bulk_commit(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_bulk_wait(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_mbarrier(emu_warp_t *w, const emu_inst_t *i);
 
 /* exec_wmma.c */
 const emu_inst_t *emu_exec_wmma(emu_warp_t *w, const emu_inst_t *i);
@@ -72,6 +79,7 @@ const emu_inst_t *emu_exec_wmma_store(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_mma(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_load_matrix(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_store_matrix(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_move_matrix(emu_warp_t *w, const emu_inst_t *i);
 
 /* exec_print.c */
 const emu_inst_t *emu_exec_printf(emu_warp_t *w, const emu_inst_t *i);

@@ -50,7 +50,7 @@ static void read_registers(emu_builder_t *b) {
   emu_module_t *m = b->m;
   emu_type_t type;
   const emu_token_t *token = emu_ptx_next(m);
-  if (token->length < 2 || !emu_ptx_type(token->text + 1, token->length - 1, &type) || type.bytes > 8)
+  if (token->length < 2 || !emu_ptx_type(token->text + 1, token->length - 1, &type))
     emu_ptx_fail(m, token->line, "registers of type '%.*s'", (int)token->length, token->text);
   do {
     char *name = emu_ptx_word(m, "a register's name");
@@ -123,13 +123,34 @@ static emu_symbol_t *lookup_module(emu_builder_t *b, const char *name) {
 
 /* --- operands --- */
 
+/* Registers of the environment that have one value here: no debugger, no profiler, no cluster, no graph. */
+static bool find_fixed(const char *name, emu_operand_t *out_operand) {
+  static const struct {
+    const char *stem;
+    uint32_t value;
+  } rows[] = {{"WARP_SZ", 32},
+              {"%pm", 0},
+              {"%envreg", 0},
+              {"%reserved_smem_offset", 0},
+              {"%current_graph_exec", 0},
+              {"%is_explicit_cluster", 0}};
+  for (size_t n = 0; n < sizeof rows / sizeof rows[0]; n++) {
+    if (strncmp(name, rows[n].stem, strlen(rows[n].stem)) != 0) continue;
+    *out_operand = (emu_operand_t){.kind = EMU_OPERAND_IMMEDIATE, .bits = rows[n].value};
+    return true;
+  }
+  return false;
+}
+
 static bool find_special(const char *name, uint32_t *out_index) {
   static const char *const names[] = {
 #define EMU_SPECIAL(id, text) text,
       EMU_SPECIALS(EMU_SPECIAL)
 #undef EMU_SPECIAL
-          "%clock",
-      "%clock64", "%globaltimer"};
+#define EMU_CLOCK(id, text) text,
+          EMU_CLOCKS(EMU_CLOCK)
+#undef EMU_CLOCK
+  };
   for (*out_index = 0; *out_index < sizeof names / sizeof names[0]; ++*out_index)
     if (strcmp(names[*out_index], name) == 0) return true;
   return false;
@@ -160,7 +181,10 @@ static emu_operand_t name_operand(emu_builder_t *b, char *name) {
     return operand;
   }
   if (!symbol) symbol = lookup_module(b, name);
-  if (!symbol) return operand;
+  if (!symbol) {
+    find_fixed(name, &operand);
+    return operand;
+  }
   if (symbol->kind == EMU_SYMBOL_REGISTER || symbol->kind == EMU_SYMBOL_FAMILY) {
     operand.kind = EMU_OPERAND_REGISTER;
     operand.type = symbol->type;
@@ -228,8 +252,8 @@ static emu_operand_t read_operand(emu_builder_t *b, unsigned depth) {
   if (depth > 2) emu_ptx_fail(m, token->line, "operands nest too deep");
   if (token->kind == EMU_TOKEN_WORD) {
     char *name = operand_name(m);
-    if (strcmp(name, "_") == 0) return (emu_operand_t){.kind = EMU_OPERAND_NONE};
-    emu_operand_t operand = name_operand(b, name);
+    emu_operand_t operand = {.kind = EMU_OPERAND_NONE};
+    if (strcmp(name, "_") != 0) operand = name_operand(b, name);
     if (emu_ptx_accept(m, "|")) {
       emu_operand_t second = read_operand(b, depth + 1);
       operand.second = kiln_arena_copy(&m->arena, &second, sizeof second);

@@ -66,6 +66,7 @@ typedef struct {
 } emu_instance_t;
 
 #define EMU_UNKNOWN UINT32_MAX
+#define EMU_NO_SPAN UINT32_MAX /* of an operand that the text does not name */
 
 typedef struct {
   uint32_t inst;
@@ -136,7 +137,7 @@ uint32_t emu_block_number(const emu_builder_t *b); /* of the next instruction's 
 void emu_begin_block(emu_builder_t *b);
 uint32_t emu_next_pc(const emu_builder_t *b); /* of the leader of the block begun */
 
-/* Lane bytes of a register of this type: 8, 4, or 0 for a predicate. */
+/* Lane bytes of a register of this type: 16, 8, 4, or 0 for a predicate. */
 uint32_t emu_lane_bytes(emu_type_t type);
 
 /* --- ptx_values.c --- */

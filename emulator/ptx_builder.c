@@ -5,7 +5,9 @@
 
 /* --- frame --- */
 
-uint32_t emu_lane_bytes(emu_type_t type) { return type.kind == EMU_T_PRED ? 0 : type.bytes == 8 ? 8 : 4; }
+uint32_t emu_lane_bytes(emu_type_t type) {
+  return type.kind == EMU_T_PRED ? 0 : type.bytes >= 8 ? type.bytes : 4;
+}
 
 uint32_t emu_frame_slot(emu_builder_t *b, uint32_t width) {
   uint32_t bytes = width ? 32 * width : 4, align = width ? 64 : 4;

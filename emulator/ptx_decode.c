@@ -1,4 +1,4 @@
-/* emulator/ptx_decode.c: instructions to emu_inst_t: lane operations by their key, moves, conversions,
+/* emulator/ptx_decode.c: instructions to emu_inst_t: lane operations by their key, conversions,
  * control.
  *
  * The decoder of an instruction is found by the first part of its opcode; what has no decoder of its own is a
@@ -85,7 +85,7 @@ uint32_t emu_source(emu_builder_t *b, const emu_statement_t *s, const emu_operan
   case EMU_OPERAND_REGISTER: {
     uint32_t own = emu_lane_bytes(operand->type);
     if (own == width) return operand->offset;
-    if (own == 0 || width == 0) break;
+    if (own == 0 || width == 0 || own == 16 || width == 16) break;
     return convert_width(b, s, operand->offset, width);
   }
   case EMU_OPERAND_IMMEDIATE:
@@ -128,10 +128,10 @@ emu_result_t emu_result(emu_builder_t *b, const emu_statement_t *s, const emu_op
   if (operand->kind != EMU_OPERAND_REGISTER)
     emu_ptx_fail(b->m, s->line, "the result of '%s' is no register", s->parts[0]);
   uint32_t own = emu_lane_bytes(operand->type);
-  b->spans[operand->span].defined_in = emu_block_number(b);
+  if (operand->span != EMU_NO_SPAN) b->spans[operand->span].defined_in = emu_block_number(b);
   result.offset = operand->offset;
   if (own == width) return result;
-  if (own == 0 || width == 0)
+  if (own == 0 || width == 0 || own == 16 || width == 16)
     emu_ptx_fail(b->m, s->line, "the result of '%s' is of the wrong kind", s->parts[0]);
   *(own == 8 ? &result.widen_to : &result.narrow_to) = operand->offset;
   result.offset = emu_frame_slot(b, width);
@@ -300,6 +300,18 @@ static void decode_prmt(emu_builder_t *b, emu_statement_t *s) {
 
 /* --- conversions --- */
 
+/* cvt.pack.sat.u8.s32.b32 d, a, b, c */
+static void decode_cvt_pack(emu_builder_t *b, emu_statement_t *s) {
+  emu_type_t type = {"b32", EMU_T_BITS, 4};
+  const emu_lane_op_t *op = emu_find_op(s, s->parts[s->part_count - 1]);
+  if (!op) emu_unknown(b, s);
+  emu_operands(b, s, op->args, op->args);
+  emu_inst_t inst = {.fn = op->fn, .class = op->class, .arg_count = op->args};
+  for (uint32_t n = 1; n < op->args; n++) inst.arg[n] = emu_source(b, s, &s->operands[n], 4);
+  inst.arg[0] = emu_result(b, s, &s->operands[0], type).offset;
+  emu_put(b, s, inst);
+}
+
 static bool takes_rounding_itself(emu_type_t to, emu_type_t from) {
   return to.kind != EMU_T_FLOAT || emu_is_half(to) || strcmp(to.name, "tf32") == 0 ||
          (from.kind == EMU_T_FLOAT && to.bytes == from.bytes);
@@ -307,15 +319,20 @@ static bool takes_rounding_itself(emu_type_t to, emu_type_t from) {
 
 static void decode_cvt(emu_builder_t *b, emu_statement_t *s) {
   emu_statement_t original = *s;
+  if (emu_has(s, "pack")) {
+    decode_cvt_pack(b, s);
+    return;
+  }
   emu_type_t from = emu_last_type(b, s, 0), to = emu_last_type(b, s, 1);
-  bool relu = emu_take(s, "relu"), ties_away = emu_take(s, "rna");
+  bool relu = emu_take(s, "relu"), ties_away = emu_take(s, "rna"), finite = emu_take(s, "satfinite");
   emu_modes_t modes = emu_take_modes(s);
   char key[48];
   snprintf(key, sizeof key, "cvt_%s_%s", to.name, from.name);
   const emu_lane_op_t *op = s->part_count == 3 ? emu_lane_op_find(key) : NULL;
   if (!op) emu_unknown(b, &original);
   emu_operands(b, &original, op->args, op->args);
-  emu_inst_t inst = {.fn = op->fn, .class = EMU_CLASS_CONVERSION, .saturate = modes.saturate};
+  emu_inst_t inst = {
+      .fn = op->fn, .class = EMU_CLASS_CONVERSION, .saturate = modes.saturate, .finite = finite};
   for (uint32_t n = 1; n < op->args; n++)
     inst.arg[n] = emu_source(b, s, &s->operands[n], emu_lane_bytes(from));
   emu_result_t result = emu_result(b, s, &s->operands[0], to);
@@ -335,92 +352,6 @@ static void decode_cvt(emu_builder_t *b, emu_statement_t *s) {
   if (modes.saturate && to.kind == EMU_T_FLOAT && !narrows_to_half)
     put_step(b, s, "clamp", to, result.offset, result.offset);
   emu_written(b, s, &result);
-}
-
-/* --- moves --- */
-
-static void put_pack(emu_builder_t *b, emu_statement_t *s, emu_type_t type) {
-  const emu_operand_t *vector = &s->operands[1];
-  uint32_t args[1 + EMU_MAX_VECTOR], count = vector->element_count;
-  if (count != 2 && count != 4) emu_unknown(b, s);
-  uint32_t bits = 8u * type.bytes / count;
-  for (uint32_t n = 0; n < count; n++) args[n + 1] = emu_source(b, s, &vector->elements[n], 4);
-  args[0] = emu_result(b, s, &s->operands[0], type).offset;
-  emu_put(b, s,
-          (emu_inst_t){.fn = emu_exec_pack,
-                       .class = EMU_CLASS_INTEGER,
-                       .args = emu_args(b, args, count + 1),
-                       .arg_count = count + 1,
-                       .mode = (uint8_t)bits,
-                       .width = (uint8_t)emu_lane_bytes(type)});
-}
-
-static void put_unpack(emu_builder_t *b, emu_statement_t *s, emu_type_t type) {
-  const emu_operand_t *vector = &s->operands[0];
-  uint32_t args[1 + EMU_MAX_VECTOR], count = vector->element_count;
-  if (count != 2 && count != 4) emu_unknown(b, s);
-  emu_type_t part = {"b32", EMU_T_BITS, (uint8_t)(type.bytes / count)};
-  for (uint32_t n = 0; n < count; n++) args[n] = emu_result(b, s, &vector->elements[n], part).offset;
-  args[count] = emu_source(b, s, &s->operands[1], emu_lane_bytes(type));
-  emu_put(b, s,
-          (emu_inst_t){.fn = emu_exec_unpack,
-                       .class = EMU_CLASS_INTEGER,
-                       .args = emu_args(b, args, count + 1),
-                       .arg_count = count + 1,
-                       .mode = (uint8_t)(8u * part.bytes),
-                       .width = (uint8_t)emu_lane_bytes(type)});
-}
-
-static void put_clock(emu_builder_t *b, emu_statement_t *s, emu_type_t type) {
-  emu_result_t result = emu_result(b, s, &s->operands[0], type);
-  uint8_t mode = (uint8_t)(s->operands[1].bits - EMU_SPECIAL_COUNT);
-  emu_put(b, s,
-          (emu_inst_t){.fn = emu_exec_clock,
-                       .class = EMU_CLASS_INTEGER,
-                       .arg = {result.offset},
-                       .mode = mode,
-                       .width = (uint8_t)emu_lane_bytes(type)});
-  emu_written(b, s, &result);
-}
-
-static void decode_mov(emu_builder_t *b, emu_statement_t *s) {
-  emu_type_t type = emu_last_type(b, s, 0);
-  emu_operands(b, s, 2, 2);
-  if (s->part_count != 2 || type.bytes > 8) emu_unknown(b, s);
-  if (s->operands[1].kind == EMU_OPERAND_VECTOR) {
-    put_pack(b, s, type);
-  } else if (s->operands[0].kind == EMU_OPERAND_VECTOR) {
-    put_unpack(b, s, type);
-  } else if (type.kind == EMU_T_PRED) {
-    uint32_t d = emu_result(b, s, &s->operands[0], type).offset;
-    emu_put(b, s,
-            (emu_inst_t){.fn = emu_exec_mov_pred,
-                         .class = EMU_CLASS_INTEGER,
-                         .arg = {d, emu_source(b, s, &s->operands[1], 0)}});
-  } else if (s->operands[1].kind == EMU_OPERAND_SPECIAL && s->operands[1].bits >= EMU_SPECIAL_COUNT) {
-    put_clock(b, s, type);
-  } else if (emu_leave_out_move(b, s, type, emu_source)) {
-    emu_count_instruction(b, EMU_CLASS_INTEGER, s->line);
-  } else {
-    emu_decode_lanes(b, s);
-  }
-}
-
-static const emu_type_t predicate_type = {"pred", EMU_T_PRED, 0};
-
-static void decode_logic(emu_builder_t *b, emu_statement_t *s) {
-  if (emu_last_type(b, s, 0).kind != EMU_T_PRED) {
-    emu_decode_lanes(b, s);
-    return;
-  }
-  static const char *const names[] = {"and", "or", "xor", "not"};
-  uint8_t kind = 0;
-  while (strcmp(names[kind], s->parts[0]) != 0) kind++;
-  emu_operands(b, s, kind == 3 ? 2 : 3, kind == 3 ? 2 : 3);
-  emu_inst_t inst = {.fn = emu_exec_logic_pred, .class = EMU_CLASS_INTEGER, .kind = kind};
-  for (uint32_t n = 1; n < s->operand_count; n++) inst.arg[n] = emu_source(b, s, &s->operands[n], 0);
-  inst.arg[0] = emu_result(b, s, &s->operands[0], predicate_type).offset;
-  emu_put(b, s, inst);
 }
 
 /* --- control --- */
@@ -488,13 +419,8 @@ static void decode_nothing(emu_builder_t *b, emu_statement_t *s) {
   emu_put(b, s, (emu_inst_t){.fn = emu_exec_nothing, .class = EMU_CLASS_CONTROL});
 }
 
-static const emu_decoder_row_t decoders[] = {{"mov", decode_mov},
-                                             {"cvt", decode_cvt},
+static const emu_decoder_row_t decoders[] = {{"cvt", decode_cvt},
                                              {"prmt", decode_prmt},
-                                             {"and", decode_logic},
-                                             {"or", decode_logic},
-                                             {"xor", decode_logic},
-                                             {"not", decode_logic},
                                              {"bra", decode_bra},
                                              {"brx", decode_brx},
                                              {"exit", decode_exit},
@@ -520,9 +446,12 @@ static emu_decoder_t find_decoder(const emu_decoder_row_t *row, const char *name
 
 void emu_decode(emu_builder_t *b, emu_statement_t *s) {
   emu_decoder_t decode = find_decoder(decoders, s->parts[0]);
+  if (!decode) decode = find_decoder(emu_async_decoders, s->parts[0]);
+  if (!decode) decode = find_decoder(emu_atomic_decoders, s->parts[0]);
   if (!decode) decode = find_decoder(emu_call_decoders, s->parts[0]);
   if (!decode) decode = find_decoder(emu_compare_decoders, s->parts[0]);
   if (!decode) decode = find_decoder(emu_memory_decoders, s->parts[0]);
+  if (!decode) decode = find_decoder(emu_move_decoders, s->parts[0]);
   if (!decode) decode = find_decoder(emu_tensor_decoders, s->parts[0]);
   if (!decode) decode = find_decoder(emu_warp_decoders, s->parts[0]);
   (decode ? decode : emu_decode_lanes)(b, s);

@@ -16,9 +16,12 @@ typedef struct {
   emu_decoder_t decode;
 } emu_decoder_row_t;
 
+extern const emu_decoder_row_t emu_async_decoders[];
+extern const emu_decoder_row_t emu_atomic_decoders[];
 extern const emu_decoder_row_t emu_call_decoders[];
 extern const emu_decoder_row_t emu_compare_decoders[];
 extern const emu_decoder_row_t emu_memory_decoders[];
+extern const emu_decoder_row_t emu_move_decoders[];
 extern const emu_decoder_row_t emu_tensor_decoders[];
 extern const emu_decoder_row_t emu_warp_decoders[];
 
@@ -65,15 +68,21 @@ emu_inst_t *emu_put(emu_builder_t *b, const emu_statement_t *s, emu_inst_t inst)
 /* Appends a control transfer: it tests its guard itself and ends its basic block. */
 void emu_put_control(emu_builder_t *b, const emu_statement_t *s, emu_inst_t inst);
 /* Takes the state space away; EMU_SPACE_GENERIC when there is none. Constant memory is global memory here. */
-emu_space_t emu_take_space(emu_builder_t *b, emu_statement_t *s);
+emu_space_t emu_take_space(emu_statement_t *s);
 /* Takes what changes when others see data, not what it is, away. */
 void emu_take_hints(emu_statement_t *s);
+/* Takes memory orders away; whether there was one: others may wait for what the instruction writes. */
+bool emu_take_order(emu_statement_t *s);
 /* Element n of a vector operand of `count`; an operand without braces is a vector of one. */
 const emu_operand_t *emu_element(emu_builder_t *b, const emu_statement_t *s, const emu_operand_t *operand,
                                  uint32_t count, uint32_t n);
 /* Fills in what an address operand gives: offset, width, memory site, and the frame offset of its base. */
 void emu_address(emu_builder_t *b, const emu_statement_t *s, const emu_operand_t *operand, emu_inst_t *inst,
                  uint32_t *out_offset);
+
+/* Takes the operation of an atomic away, and fills in what it does to a value, or element of a vector, of
+ * `type`; false when there is no such operation. */
+bool emu_atomic_operation(emu_statement_t *s, emu_type_t type, bool vector, emu_inst_t *inst);
 
 /* Calls of functions that no PTX defines: vprintf, __assertfail. False when `name` is none of them. */
 bool emu_decode_builtin_call(emu_builder_t *b, emu_statement_t *s, const char *name,

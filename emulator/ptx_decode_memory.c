@@ -18,22 +18,22 @@ void emu_take_hints(emu_statement_t *s) {
   }
 }
 
-static bool take_strong(emu_statement_t *s) {
+bool emu_take_order(emu_statement_t *s) {
   bool strong = false;
-  static const char *const orders[] = {"volatile", "relaxed", "acquire", "release"};
+  static const char *const orders[] = {"volatile", "relaxed", "acquire", "release", "acq_rel"};
   for (size_t n = 0; n < sizeof orders / sizeof orders[0]; n++) strong |= emu_take(s, orders[n]);
   return strong;
 }
 
-emu_space_t emu_take_space(emu_builder_t *b, emu_statement_t *s) {
+emu_space_t emu_take_space(emu_statement_t *s) {
   static const struct {
     const char *name;
     emu_space_t space;
-  } spaces[] = {{"global", EMU_SPACE_GLOBAL},      {"shared", EMU_SPACE_SHARED},
-                {"shared::cta", EMU_SPACE_SHARED}, {"local", EMU_SPACE_LOCAL},
-                {"param", EMU_SPACE_PARAM},        {"const", EMU_SPACE_GLOBAL},
-                {"param::entry", EMU_SPACE_PARAM}, {"param::func", EMU_SPACE_PARAM}};
-  if (emu_has(s, "shared::cluster")) emu_unknown(b, s);
+  } spaces[] = {{"global", EMU_SPACE_GLOBAL},         {"shared", EMU_SPACE_SHARED},
+                {"shared::cta", EMU_SPACE_SHARED},    {"local", EMU_SPACE_LOCAL},
+                {"param", EMU_SPACE_PARAM},           {"const", EMU_SPACE_GLOBAL},
+                {"param::entry", EMU_SPACE_PARAM},    {"param::func", EMU_SPACE_PARAM},
+                {"shared::cluster", EMU_SPACE_SHARED}}; /* a cluster is one block */
   for (size_t n = 0; n < sizeof spaces / sizeof spaces[0]; n++)
     if (emu_take(s, spaces[n].name)) return spaces[n].space;
   return EMU_SPACE_GENERIC;
@@ -57,15 +57,22 @@ static uint8_t take_vector(emu_statement_t *s) {
   return emu_take(s, "v8") ? 8 : emu_take(s, "v4") ? 4 : emu_take(s, "v2") ? 2 : 1;
 }
 
+enum { PLAIN, WIDE }; /* an emu_inst_t's kind: elements are operands, or the halves of one b128 register */
+
 /* A memory access of the statement's type: elements up to 8 bytes. b128 is two of them. */
 static emu_inst_t access_inst(emu_builder_t *b, emu_statement_t *s, emu_type_t *out_type) {
   emu_statement_t original = *s;
   emu_inst_t inst = {.class = EMU_CLASS_MEMORY};
   emu_take_hints(s);
-  inst.strong = take_strong(s);
-  inst.space = (uint8_t)emu_take_space(b, s);
+  inst.strong = emu_take_order(s);
+  inst.space = (uint8_t)emu_take_space(s);
   inst.vector = take_vector(s);
   *out_type = emu_last_type(b, s, 0);
+  if (out_type->bytes == 16 && inst.vector == 1) {
+    *out_type = (emu_type_t){"b64", EMU_T_BITS, 8};
+    inst.vector = 2;
+    inst.kind = WIDE;
+  }
   if (s->part_count != 2 || out_type->kind == EMU_T_PRED || out_type->bytes > 8 ||
       inst.vector * out_type->bytes > 32)
     emu_unknown(b, &original);
@@ -96,24 +103,43 @@ static bool constant_parameter(emu_builder_t *b, const emu_statement_t *s, emu_i
   return true;
 }
 
+/* The halves of a b128 register as operands, in `halves`. */
+static const emu_operand_t *split_wide(emu_builder_t *b, const emu_statement_t *s, const emu_operand_t *wide,
+                                       emu_operand_t *halves) {
+  if (wide->kind != EMU_OPERAND_REGISTER || wide->type.bytes != 16)
+    emu_ptx_fail(b->m, s->line, "'%s' of 128 bits needs a register of 128 bits", s->parts[0]);
+  halves[0] = halves[1] = *wide;
+  halves[0].type = halves[1].type = (emu_type_t){"b64", EMU_T_BITS, 8};
+  halves[1].offset += EMU_WIDE_HALF;
+  return halves;
+}
+
+/* Element n of the statement's operand `operand`, as the instruction sees it. */
+static const emu_operand_t *access_element(emu_builder_t *b, const emu_statement_t *s, const emu_inst_t *inst,
+                                           uint32_t operand, uint32_t n, emu_operand_t *halves) {
+  if (inst->kind == WIDE) return &split_wide(b, s, &s->operands[operand], halves)[n];
+  return emu_element(b, s, &s->operands[operand], inst->vector, n);
+}
+
 static void decode_ld(emu_builder_t *b, emu_statement_t *s) {
   emu_type_t type;
   emu_inst_t inst = access_inst(b, s, &type);
   emu_operands(b, s, 2, 3); /* a third is a cache policy */
   uint32_t args[9];
   emu_result_t results[8];
+  emu_operand_t halves[2];
   if (s->operands[1].kind != EMU_OPERAND_MEMORY) emu_unknown(b, s);
   if (!constant_parameter(b, s, &inst)) {
     inst.fn = emu_exec_load;
     emu_address(b, s, &s->operands[1], &inst, &args[inst.vector]);
   }
   for (uint32_t n = 0; n < inst.vector; n++) {
-    results[n] = emu_result(b, s, emu_element(b, s, &s->operands[0], inst.vector, n), type);
+    results[n] = emu_result(b, s, access_element(b, s, &inst, 0, n, halves), type);
     args[n] = results[n].offset;
   }
   if (inst.strong) b->kernel->may_wait = true;
   inst.args = emu_args(b, args, inst.vector + 1u);
-  if (inst.fn == emu_exec_load_param && emu_leave_out_load(b, s, type, &inst)) {
+  if (inst.fn == emu_exec_load_param && inst.kind == PLAIN && emu_leave_out_load(b, s, type, &inst)) {
     emu_count_instruction(b, EMU_CLASS_MEMORY, s->line);
     return;
   }
@@ -126,12 +152,12 @@ static void decode_st(emu_builder_t *b, emu_statement_t *s) {
   emu_inst_t inst = access_inst(b, s, &type);
   emu_operands(b, s, 2, 3);
   uint32_t args[9];
+  emu_operand_t halves[2];
   inst.fn = emu_exec_store;
   emu_address(b, s, &s->operands[0], &inst, &args[0]);
   if (inst.space == EMU_SPACE_PARAM) emu_ptx_fail(b->m, s->line, "a store to the kernel's parameters");
   for (uint32_t n = 0; n < inst.vector; n++)
-    args[n + 1] =
-        emu_source(b, s, emu_element(b, s, &s->operands[1], inst.vector, n), type.bytes == 8 ? 8 : 4);
+    args[n + 1] = emu_source(b, s, access_element(b, s, &inst, 1, n, halves), type.bytes == 8 ? 8 : 4);
   inst.args = emu_args(b, args, inst.vector + 1u);
   emu_put(b, s, inst);
 }
@@ -140,12 +166,10 @@ static void decode_st(emu_builder_t *b, emu_statement_t *s) {
 static void decode_cvta(emu_builder_t *b, emu_statement_t *s) {
   emu_statement_t original = *s;
   bool from_generic = emu_take(s, "to");
-  bool param = emu_has(s, "param") || emu_has(s, "param::entry");
-  emu_inst_t inst = {.class = EMU_CLASS_INTEGER, .space = (uint8_t)emu_take_space(b, s)};
+  emu_inst_t inst = {.class = EMU_CLASS_INTEGER, .space = (uint8_t)emu_take_space(s)};
   emu_operands(b, s, 2, 2);
   emu_type_t type = emu_last_type(b, s, 0);
-  if (s->part_count != 2 || type.bytes != 8 || inst.space == EMU_SPACE_GENERIC || param)
-    emu_unknown(b, &original);
+  if (s->part_count != 2 || type.bytes != 8 || inst.space == EMU_SPACE_GENERIC) emu_unknown(b, &original);
   /* Global addresses are generic. */
   if (inst.space == EMU_SPACE_GLOBAL && emu_leave_out_move(b, s, type, emu_source)) {
     emu_count_instruction(b, EMU_CLASS_INTEGER, s->line);
@@ -163,122 +187,12 @@ static void decode_cvta(emu_builder_t *b, emu_statement_t *s) {
 
 static void decode_isspacep(emu_builder_t *b, emu_statement_t *s) {
   emu_inst_t inst = {
-      .fn = emu_exec_is_space, .class = EMU_CLASS_INTEGER, .space = (uint8_t)emu_take_space(b, s)};
+      .fn = emu_exec_is_space, .class = EMU_CLASS_INTEGER, .space = (uint8_t)emu_take_space(s)};
   emu_operands(b, s, 2, 2);
-  if (s->part_count != 1 || inst.space == EMU_SPACE_PARAM || inst.space == EMU_SPACE_GENERIC)
-    emu_unknown(b, s);
+  if (s->part_count != 1 || inst.space == EMU_SPACE_GENERIC) emu_unknown(b, s);
   inst.arg[0] = emu_result(b, s, &s->operands[0], (emu_type_t){"pred", EMU_T_PRED, 0}).offset;
   inst.arg[1] = emu_source(b, s, &s->operands[1], 8);
   emu_put(b, s, inst);
-}
-
-/* --- atomics --- */
-
-static uint8_t atomic_type(emu_builder_t *b, const emu_statement_t *s, emu_type_t type) {
-  static const struct {
-    const char *name;
-    emu_atomic_type_t type;
-  } floats[] = {{"f64", EMU_ATOMIC_F64},   {"f32", EMU_ATOMIC_F32},     {"f16", EMU_ATOMIC_F16},
-                {"bf16", EMU_ATOMIC_BF16}, {"f16x2", EMU_ATOMIC_F16X2}, {"bf16x2", EMU_ATOMIC_BF16X2}};
-  if (type.kind != EMU_T_FLOAT) return EMU_ATOMIC_INTEGER;
-  for (size_t n = 0; n < sizeof floats / sizeof floats[0]; n++)
-    if (strcmp(floats[n].name, type.name) == 0) return (uint8_t)floats[n].type;
-  emu_unknown(b, s);
-}
-
-static bool valid_atomic(const emu_inst_t *inst, emu_type_t type) {
-  bool extreme = inst->kind == EMU_ATOMIC_MIN || inst->kind == EMU_ATOMIC_MAX;
-  if (inst->mode == EMU_ATOMIC_F32 || inst->mode == EMU_ATOMIC_F64) return inst->kind == EMU_ATOMIC_ADD;
-  if (inst->mode != EMU_ATOMIC_INTEGER) return inst->kind == EMU_ATOMIC_ADD || extreme;
-  if (type.bytes == 2) return inst->kind == EMU_ATOMIC_CAS;
-  return type.bytes == 4 || type.bytes == 8;
-}
-
-/* atom.global.add.u32 d, [a], b; red.global.add.u32 [a], b; atom.cas has two values. */
-static void decode_atom(emu_builder_t *b, emu_statement_t *s) {
-  static const struct {
-    const char *name;
-    emu_atomic_op_t op;
-  } ops[] = {{"add", EMU_ATOMIC_ADD},      {"min", EMU_ATOMIC_MIN}, {"max", EMU_ATOMIC_MAX},
-             {"and", EMU_ATOMIC_AND},      {"or", EMU_ATOMIC_OR},   {"xor", EMU_ATOMIC_XOR},
-             {"cas", EMU_ATOMIC_CAS},      {"inc", EMU_ATOMIC_INC}, {"dec", EMU_ATOMIC_DEC},
-             {"exch", EMU_ATOMIC_EXCHANGE}};
-  emu_statement_t original = *s;
-  emu_type_t type = emu_last_type(b, s, 0);
-  bool has_result = strcmp(s->parts[0], "atom") == 0;
-  emu_inst_t inst = {.fn = emu_exec_atomic, .class = EMU_CLASS_MEMORY, .bytes = type.bytes, .vector = 1};
-  emu_take_hints(s);
-  take_strong(s);
-  emu_take(s, "acq_rel");
-  emu_take(s, "noftz");
-  inst.space = (uint8_t)emu_take_space(b, s);
-  size_t n = 0;
-  while (n < sizeof ops / sizeof ops[0] && !emu_take(s, ops[n].name)) n++;
-  if (n == sizeof ops / sizeof ops[0] || s->part_count != 2) emu_unknown(b, &original);
-  inst.kind = (uint8_t)ops[n].op;
-  inst.mode = atomic_type(b, &original, type);
-  inst.is_signed = type.kind == EMU_T_SIGNED;
-  if (!valid_atomic(&inst, type)) emu_unknown(b, &original);
-  uint32_t at = has_result, values = inst.kind == EMU_ATOMIC_CAS ? 2 : 1;
-  emu_operands(b, &original, at + 1 + values, at + 2 + values); /* one more is a cache policy */
-  emu_address(b, s, &s->operands[at], &inst, &inst.arg[1]);
-  for (uint32_t v = 0; v < values; v++)
-    inst.arg[2 + v] = emu_source(b, s, &s->operands[at + 1 + v], type.bytes == 8 ? 8 : 4);
-  emu_result_t result = {0};
-  if (has_result) {
-    result = emu_result(b, s, &s->operands[0], type);
-    inst.arg[0] = s->operands[0].kind == EMU_OPERAND_NONE ? 0 : result.offset;
-  }
-  if (inst.arg[0]) b->kernel->may_wait = true;
-  emu_put(b, s, inst);
-  emu_written(b, s, &result);
-}
-
-/* --- asynchronous copies --- */
-
-static void put_copy_async(emu_builder_t *b, emu_statement_t *s) {
-  emu_statement_t original = *s;
-  emu_take_hints(s);
-  bool to_shared = emu_take(s, "shared") || emu_take(s, "shared::cta");
-  if (!to_shared || !emu_take(s, "global") || s->part_count != 1) emu_unknown(b, &original);
-  emu_operands(b, &original, 3, 5);
-  const emu_operand_t *size = &s->operands[2];
-  bool known =
-      size->kind == EMU_OPERAND_IMMEDIATE && (size->bits == 4 || size->bits == 8 || size->bits == 16);
-  if (!known) emu_ptx_fail(b->m, s->line, "cp.async copies 4, 8 or 16 bytes");
-  emu_inst_t *read = KILN_NEW(&b->m->arena, emu_inst_t);
-  emu_inst_t inst = {.fn = emu_exec_copy_async,
-                     .class = EMU_CLASS_MEMORY,
-                     .space = EMU_SPACE_SHARED,
-                     .bytes = (uint8_t)size->bits,
-                     .vector = 1,
-                     .other = read};
-  *read = (emu_inst_t){.space = EMU_SPACE_GLOBAL, .bytes = inst.bytes, .vector = 1, .line = s->line};
-  emu_address(b, s, &s->operands[0], &inst, &inst.arg[0]);
-  emu_address(b, s, &s->operands[1], read, &inst.arg[1]);
-  if (s->operand_count > 3) inst.arg[2] = emu_source(b, s, &s->operands[3], 4);
-  emu_put(b, s, inst);
-}
-
-static void decode_cp(emu_builder_t *b, emu_statement_t *s) {
-  emu_statement_t original = *s;
-  if (!emu_take(s, "async")) emu_unknown(b, &original);
-  if (emu_take(s, "commit_group")) {
-    emu_put(b, s, (emu_inst_t){.fn = emu_exec_copy_commit, .class = EMU_CLASS_CONTROL});
-  } else if (emu_take(s, "wait_all")) {
-    emu_put(b, s, (emu_inst_t){.fn = emu_exec_copy_wait, .class = EMU_CLASS_CONTROL, .mode = 1});
-  } else if (emu_take(s, "wait_group")) {
-    emu_operands(b, s, 1, 1);
-    if (s->operands[0].kind != EMU_OPERAND_IMMEDIATE || s->operands[0].bits > 255) emu_unknown(b, &original);
-    emu_put(b, s,
-            (emu_inst_t){.fn = emu_exec_copy_wait,
-                         .class = EMU_CLASS_CONTROL,
-                         .offset = (int64_t)s->operands[0].bits});
-  } else {
-    *s = original;
-    emu_take(s, "async");
-    put_copy_async(b, s);
-  }
 }
 
 /* ldmatrix.sync.aligned.m8n8.x4{.trans}.shared.b16 {r0, r1, r2, r3}, [p]; stmatrix with the operands
@@ -290,7 +204,7 @@ static void decode_matrix(emu_builder_t *b, emu_statement_t *s) {
   emu_inst_t inst = {.fn = load ? emu_exec_load_matrix : emu_exec_store_matrix, .class = EMU_CLASS_MEMORY};
   inst.vector = emu_take(s, "x4") ? 4 : emu_take(s, "x2") ? 2 : emu_take(s, "x1") ? 1 : 0;
   inst.mode = emu_take(s, "trans");
-  inst.space = (uint8_t)emu_take_space(b, s);
+  inst.space = (uint8_t)emu_take_space(s);
   if (!right || !inst.vector || s->part_count != 1 || inst.space == EMU_SPACE_GLOBAL)
     emu_unknown(b, &original);
   emu_operands(b, &original, 2, 2);
@@ -306,14 +220,26 @@ static void decode_matrix(emu_builder_t *b, emu_statement_t *s) {
   emu_put(b, s, inst);
 }
 
+/* movmatrix.sync.aligned.m8n8.trans.b16 d, a */
+static void decode_movmatrix(emu_builder_t *b, emu_statement_t *s) {
+  emu_statement_t original = *s;
+  emu_type_t type = {"b32", EMU_T_BITS, 4};
+  bool right = emu_take(s, "sync") && emu_take(s, "aligned") && emu_take(s, "m8n8") && emu_take(s, "trans") &&
+               emu_take(s, "b16");
+  if (!right || s->part_count != 1) emu_unknown(b, &original);
+  emu_operands(b, &original, 2, 2);
+  emu_inst_t inst = {.fn = emu_exec_move_matrix, .class = EMU_CLASS_CONTROL};
+  inst.arg[1] = emu_source(b, s, &s->operands[1], 4);
+  inst.arg[0] = emu_result(b, s, &s->operands[0], type).offset;
+  emu_put(b, s, inst);
+}
+
 const emu_decoder_row_t emu_memory_decoders[] = {{"ld", decode_ld},
                                                  {"ldu", decode_ld},
                                                  {"st", decode_st},
                                                  {"cvta", decode_cvta},
                                                  {"isspacep", decode_isspacep},
-                                                 {"atom", decode_atom},
-                                                 {"red", decode_atom},
-                                                 {"cp", decode_cp},
                                                  {"ldmatrix", decode_matrix},
                                                  {"stmatrix", decode_matrix},
+                                                 {"movmatrix", decode_movmatrix},
                                                  {NULL, NULL}};

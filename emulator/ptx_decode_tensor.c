@@ -185,7 +185,7 @@ static void decode_wmma_transfer(emu_builder_t *b, emu_statement_t *s, bool load
   emu_take_hints(s);
   emu_inst_t inst = {
       .fn = load ? emu_exec_wmma_load : emu_exec_wmma_store, .class = EMU_CLASS_MEMORY, .mma = m};
-  inst.space = (uint8_t)emu_take_space(b, s);
+  inst.space = (uint8_t)emu_take_space(s);
   if (!right || s->part_count != 2) emu_unknown(b, &original);
   m->a_type = tensor_type(b, &original, s->parts[1]);
   m->m = factor_b ? shape.n : shape.m;

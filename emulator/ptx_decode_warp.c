@@ -17,11 +17,26 @@ static void decode_warp_barrier(emu_builder_t *b, emu_statement_t *s) {
   put_waiting(b, s, (emu_inst_t){.fn = emu_exec_warp_barrier, .arg = {emu_source(b, s, &s->operands[0], 4)}});
 }
 
+/* barrier.cluster.arrive; barrier.cluster.wait */
+static void decode_cluster_barrier(emu_builder_t *b, emu_statement_t *s) {
+  emu_statement_t original = *s;
+  emu_inst_t inst = {.fn = emu_exec_cluster_barrier, .is_signed = emu_take(s, "aligned")};
+  emu_take_order(s);
+  inst.mode = emu_take(s, "wait");
+  if ((!inst.mode && !emu_take(s, "arrive")) || s->part_count != 1) emu_unknown(b, &original);
+  emu_operands(b, s, 0, 0);
+  put_waiting(b, s, inst);
+}
+
 /* bar.sync a{, n}; bar.arrive a, n; bar.red.popc.u32 d, a{, n}, p; barrier.* likewise, without .aligned for
  * any lanes. */
 static void decode_barrier(emu_builder_t *b, emu_statement_t *s) {
   emu_statement_t original = *s;
   bool aligned = strcmp(s->parts[0], "bar") == 0;
+  if (emu_take(s, "cluster")) {
+    decode_cluster_barrier(b, s);
+    return;
+  }
   emu_take(s, "cta");
   aligned |= emu_take(s, "aligned");
   if (emu_take(s, "warp")) {

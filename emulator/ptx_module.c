@@ -67,7 +67,8 @@ bool emu_ptx_type(const char *name, size_t length, emu_type_t *out_type) {
       {"s32", EMU_T_SIGNED, 4},     {"s64", EMU_T_SIGNED, 8},   {"f16", EMU_T_FLOAT, 2},
       {"bf16", EMU_T_FLOAT, 2},     {"f32", EMU_T_FLOAT, 4},    {"tf32", EMU_T_FLOAT, 4},
       {"f64", EMU_T_FLOAT, 8},      {"f16x2", EMU_T_FLOAT, 4},  {"bf16x2", EMU_T_FLOAT, 4},
-      {"u16x2", EMU_T_UNSIGNED, 4}, {"s16x2", EMU_T_SIGNED, 4},
+      {"u16x2", EMU_T_UNSIGNED, 4}, {"s16x2", EMU_T_SIGNED, 4}, {"e4m3x2", EMU_T_FLOAT, 2},
+      {"e5m2x2", EMU_T_FLOAT, 2},
   };
   for (size_t n = 0; n < sizeof types / sizeof types[0]; n++) {
     if (strlen(types[n].name) != length || memcmp(types[n].name, name, length) != 0) continue;
