@@ -5,8 +5,9 @@
  * chains (reduce_parts.c) } -> stores
  *
  * The lanes of a thread are neighbouring results, neighbouring threads have neighbouring vectors of them: 8
- * threads read 128 bytes of a row, DEPTH rows at a time. Where rows have odd places, a thread has one result
- * and up to 128 stand side by side, so that little is read twice at the ends. Fewer results than that get
+ * threads read 128 bytes of a row, DEPTH rows at a time. Where rows begin anywhere, the 32 threads of a warp
+ * read 512 bytes, and put their vectors together from aligned ones; where that cannot be, a thread has one
+ * result and up to 128 stand side by side: so little is read twice at the ends. Fewer results than that get
  * more threads each.
  *
  * Element number e of what is folded into a result belongs to chain e % chains. A chain is added up from its
@@ -19,6 +20,7 @@
 
 enum {
   VECTORS = 8,   /* of one row, side by side in a block */
+  WARP = 32,     /* the same where rows begin anywhere */
   SINGLES = 128, /* the same where each is one element */
   MOST_THREADS = 512,
   MOST_SINGLE_THREADS = 1024,
@@ -63,7 +65,7 @@ static uint64_t shared_bytes(const writer_t *w, uint32_t depth) {
 static void choose_block(writer_t *w, kiln_extent_t vectors, uint64_t chains) {
   bool single = w->base.r.region->lanes == 1;
   uint32_t most_threads = single ? MOST_SINGLE_THREADS : MOST_THREADS;
-  w->width = single ? SINGLES : VECTORS;
+  w->width = single ? SINGLES : w->base.r.region->realigns ? WARP : VECTORS;
   while (w->width > 1 && kiln_dim_is_constant(vectors.dim) &&
          vectors.dim.constant <= (int64_t)vectors.divisor * w->width / 2)
     w->width /= 2;
@@ -117,13 +119,16 @@ static void name_row(writer_t *w) {
 
 static void emit_lane_count(writer_t *w) {
   const kiln_region_t *region = w->base.r.region;
-  kiln_emitter_t *emitter = emitter_of(w);
-  kiln_dim_t extent = emitter->kernel->axes[region->axes[0]].extent;
-  bool wide = !kiln_emit_fits(emitter, extent);
+  kiln_emitter_t *emitter = w->base.r.emitter;
+  uint32_t last = region->axis_count - 1;
   if (!region->has_tail) return;
-  kiln_emit_line(emitter, "const %s left = %s - %u * %sa0;", wide ? "long long" : "int",
-                 kiln_emit_dim(emitter, extent, wide), region->lanes, wide ? "(long long)" : "");
+  kiln_dim_t extent = emitter->kernel->axes[region->axes[last]].extent;
+  bool wide = !kiln_emit_fits(emitter, extent);
+  kiln_emit_line(emitter, "const %s left = inside ? %s - %u * %sa%u : 0;", wide ? "long long" : "int",
+                 kiln_emit_dim(emitter, extent, wide), region->lanes, wide ? "(long long)" : "", last);
   kiln_emit_line(emitter, "const int count = left < %u ? left : %u;", region->lanes, region->lanes);
+  w->base.r.team = w->width < 32 ? w->width : 32;
+  w->base.r.is_first = kiln_arena_printf(emitter->kernel->arena, "a%u == 0", last);
 }
 
 /* --- reductions ---------------------------------------------------------------------------------------- */
@@ -220,6 +225,7 @@ static void emit_stores(writer_t *w) {
   kiln_emitter_t *emitter = emitter_of(w);
   kiln_emit_line(emitter, "if (member == 0 && inside) {");
   emitter->indent++;
+  w->base.r.team = 0; /* a warp's threads are not all here */
   if (w->base.r.region->lanes > 1)
     kiln_reduce_emit_varying_stores(&w->base, kiln_reduce_needed(&w->base, w->base.levels + 1, false), false);
   else

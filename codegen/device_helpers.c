@@ -4,16 +4,12 @@
  * precision goes through the conversion instructions of PTX, so that no header is needed; integers never
  * overflow as signed ones.
  */
+#include "codegen/device_helpers.h"
 #include "codegen/emit.h"
 
 #include <string.h>
 
-typedef struct {
-  const char *name;
-  const char *text;
-} helper_t;
-
-#define FUNCTION "__device__ __forceinline__ "
+#define FUNCTION KILN_DEVICE_FUNCTION
 #define REDUCER(name, expression)                                                                            \
   "struct " name " {\n"                                                                                      \
   "  template <typename T>\n"                                                                                \
@@ -33,120 +29,7 @@ typedef struct {
            "               : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b0), \"r\"(b1));\n"   \
            "}\n"
 
-static const helper_t helpers[] = {
-    /* -- memory */
-    {"kiln_vector", "// N elements that move BYTES at a time.\n"
-                    "template <typename T, int N, int BYTES>\n"
-                    "struct __align__(BYTES) kiln_vector {\n"
-                    "  T at[N];\n"
-                    "};\n"},
-    {"kiln_load", "template <int N, int BYTES, typename T>\n" FUNCTION
-                  "kiln_vector<T, N, BYTES> kiln_load(const T *from) {\n"
-                  "  return *reinterpret_cast<const kiln_vector<T, N, BYTES> *>(from);\n"
-                  "}\n"},
-    {"kiln_load_part", "// The first `count` elements, 0 for the others.\n"
-                       "template <int N, int BYTES, typename T>\n" FUNCTION
-                       "kiln_vector<T, N, BYTES> kiln_load_part(const T *from, int count) {\n"
-                       "  if (count == N) return kiln_load<N, BYTES>(from);\n"
-                       "  kiln_vector<T, N, BYTES> result = {};\n"
-                       "#pragma unroll\n"
-                       "  for (int i = 0; i < N; ++i) {\n"
-                       "    if (i < count) result.at[i] = from[i];\n"
-                       "  }\n"
-                       "  return result;\n"
-                       "}\n"},
-    {"kiln_store",
-     "// The instructions are spelled out, because the compiler splits some vectors into their elements.\n"
-     "template <int N, int BYTES, typename T>\n" FUNCTION
-     "void kiln_store(T *to, const kiln_vector<T, N, BYTES> &value) {\n"
-     "  unsigned word[(sizeof value + 3) / 4];\n"
-     "  memcpy(word, &value, sizeof value);\n"
-     "#pragma unroll\n"
-     "  for (int i = 0; BYTES >= 8 && i < sizeof value / BYTES; ++i) {\n"
-     "    T *const part = to + i * (BYTES / sizeof(T));\n"
-     "    const unsigned *const w = word + i * (BYTES / 4);\n"
-     "    if (BYTES == 16)\n"
-     "      asm volatile(\"st.global.v4.b32 [%0], {%1, %2, %3, %4};\" ::\"l\"(part), \"r\"(w[0]), "
-     "\"r\"(w[1]),\n"
-     "                   \"r\"(w[2]), \"r\"(w[3]));\n"
-     "    else\n"
-     "      asm volatile(\"st.global.v2.b32 [%0], {%1, %2};\" ::\"l\"(part), \"r\"(w[0]), \"r\"(w[1]));\n"
-     "  }\n"
-     "  if (BYTES < 8) *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;\n"
-     "}\n"},
-    {"kiln_put", "// The same to shared memory.\n"
-                 "template <int N, int BYTES, typename T>\n" FUNCTION
-                 "void kiln_put(T *to, const kiln_vector<T, N, BYTES> &value) {\n"
-                 "  *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;\n"
-                 "}\n"},
-    {"kiln_store_part", "// The first `count` elements.\n"
-                        "template <int N, int BYTES, typename T>\n" FUNCTION
-                        "void kiln_store_part(T *to, const kiln_vector<T, N, BYTES> &value, int count) {\n"
-                        "  if (count == N) return kiln_store<N, BYTES>(to, value);\n"
-                        "#pragma unroll\n"
-                        "  for (int i = 0; i < N; ++i) {\n"
-                        "    if (i < count) to[i] = value.at[i];\n"
-                        "  }\n"
-                        "}\n"},
-    /* -- tiles in shared memory */
-    {"kiln_tile_at",
-     "// Where a tile that is contiguous along its rows keeps an element. Each 16 bytes of a column lie at a "
-     "place\n"
-     "// that depends on the column, so that neither the threads that write 8 columns nor those that read 8 "
-     "places\n"
-     "// of one meet in a bank.\n"
-     "template <int SIZE, int WIDTH, typename T>\n" FUNCTION "int kiln_tile_at(int column, int row) {\n"
-     "  constexpr int chunk = 16 / sizeof(T);\n"
-     "  const int place = row / chunk;\n"
-     "  const int swizzled = place ^ (place >> 3 & 7) ^ (column / WIDTH & 7);\n"
-     "  return column * SIZE + swizzled * chunk + row % chunk;\n"
-     "}\n"},
-    {"kiln_stage",
-     "// Copies up to SIZE x SIZE elements to a tile. In memory they are "
-     "contiguous along\n"
-     "// the columns and are read WIDTH at a time; a thread turns 16 bytes' worth of rows in its registers.\n"
-     "template <int SIZE, int WIDTH, typename T, typename S, typename R, typename C>\n" FUNCTION
-     "void kiln_stage(T *tile, const T *from, S stride, R rows, C columns) {\n"
-     "  constexpr int chunk = 16 / sizeof(T), across = SIZE / WIDTH;\n"
-     "  for (int item = threadIdx.x; item < SIZE / chunk * across; item += blockDim.x) {\n"
-     "    const int column = item % across * WIDTH, row = item / across * chunk;\n"
-     "    if (row >= rows || column >= columns) continue;\n"
-     "    kiln_vector<T, WIDTH, WIDTH * sizeof(T)> in[chunk] = {};\n"
-     "#pragma unroll\n"
-     "    for (int i = 0; i < chunk; ++i) {\n"
-     "      if (row + i < rows) in[i] = kiln_load<WIDTH, WIDTH * sizeof(T)>(from + ((row + i) * stride + "
-     "column));\n"
-     "    }\n"
-     "#pragma unroll\n"
-     "    for (int k = 0; k < WIDTH; ++k) {\n"
-     "      kiln_vector<T, chunk, 16> out;\n"
-     "#pragma unroll\n"
-     "      for (int i = 0; i < chunk; ++i) out.at[i] = in[i].at[k];\n"
-     "      unsigned word[4];\n"
-     "      memcpy(word, &out, 16);\n"
-     "      T *const to = tile + kiln_tile_at<SIZE, WIDTH, T>(column + k, row);\n"
-     "      asm volatile(\"st.shared.v4.b32 [%0], {%1, %2, %3, %4};\" ::\"r\"(\n"
-     "                       (unsigned)__cvta_generic_to_shared(to)),\n"
-     "                   \"r\"(word[0]), \"r\"(word[1]), \"r\"(word[2]), \"r\"(word[3])\n"
-     "                   : \"memory\");\n"
-     "    }\n"
-     "  }\n"
-     "}\n"},
-    {"kiln_unstage",
-     "// COUNT elements of a tile from one on, along the rows.\n"
-     "template <int SIZE, int WIDTH, int COUNT, typename T>\n" FUNCTION
-     "kiln_vector<T, COUNT, sizeof(T)> kiln_unstage(const T *tile, int column, int row) {\n"
-     "  constexpr int chunk = 16 / sizeof(T), part = COUNT < chunk ? COUNT : chunk;\n"
-     "  kiln_vector<T, COUNT, sizeof(T)> result;\n"
-     "#pragma unroll\n"
-     "  for (int i = 0; i < COUNT; i += part) {\n"
-     "    const auto in = kiln_load<part, part * sizeof(T)>(tile + kiln_tile_at<SIZE, WIDTH, T>(column, "
-     "row + i));\n"
-     "#pragma unroll\n"
-     "    for (int k = 0; k < part; ++k) result.at[i + k] = in.at[k];\n"
-     "  }\n"
-     "  return result;\n"
-     "}\n"},
+static const kiln_device_helper_t helpers[] = {
     {"kiln_clamp_index", "// An index read from memory, kept inside [0, extent).\n" FUNCTION
                          "long long kiln_clamp_index(long long index, long long extent) {\n"
                          "  return index < 0 ? 0 : index < extent ? index : extent - 1;\n"
@@ -522,6 +405,12 @@ static const helper_t helpers[] = {
 
 enum { HELPER_COUNT = sizeof helpers / sizeof *helpers };
 
+/* All of them, in the order in which they may call each other. */
+static const kiln_device_helper_t *helper_at(size_t number) {
+  return number < kiln_memory_helper_count ? &kiln_memory_helpers[number]
+                                           : &helpers[number - kiln_memory_helper_count];
+}
+
 /* Is `name` called in the text: followed by "(", "<" for a template, "," for a type among its arguments? */
 static bool calls(const char *text, const char *name) {
   size_t length = strlen(name);
@@ -531,14 +420,15 @@ static bool calls(const char *text, const char *name) {
   return false;
 }
 
-void kiln_emit_helpers(kiln_buffer_t *out, const char *body) {
-  bool used[HELPER_COUNT] = {false};
-  for (size_t i = HELPER_COUNT; i-- > 0;) {
-    used[i] = calls(body, helpers[i].name);
-    for (size_t k = i + 1; k < HELPER_COUNT; k++)
-      used[i] |= used[k] && calls(helpers[k].text, helpers[i].name);
+void kiln_emit_helpers(kiln_arena_t *arena, kiln_buffer_t *out, const char *body) {
+  size_t count = kiln_memory_helper_count + HELPER_COUNT;
+  bool *used = KILN_NEW_ARRAY(arena, bool, count);
+  for (size_t i = count; i-- > 0;) {
+    used[i] = calls(body, helper_at(i)->name);
+    for (size_t k = i + 1; k < count; k++)
+      used[i] |= used[k] && calls(helper_at(k)->text, helper_at(i)->name);
   }
-  for (size_t i = 0; i < HELPER_COUNT; i++) {
-    if (used[i]) kiln_buffer_printf(out, "%s\n", helpers[i].text);
+  for (size_t i = 0; i < count; i++) {
+    if (used[i]) kiln_buffer_printf(out, "%s\n", helper_at(i)->text);
   }
 }

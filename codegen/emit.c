@@ -371,7 +371,7 @@ static void emit_source(kiln_emitter_t *emitter, const kiln_grouping_t *grouping
   tell_group(emitter, grouping, out);
   tell_params(emitter, out);
   kiln_buffer_puts(out, "\n");
-  kiln_emit_helpers(out, kiln_buffer_text(&emitter->body));
+  kiln_emit_helpers(emitter->kernel->arena, out, kiln_buffer_text(&emitter->body));
   for (size_t i = 0; i < emitter->kernel->buffer_count; i++) {
     if (is_table_in_source(emitter, &emitter->kernel->buffers[i])) emit_table(emitter, out, i);
   }

@@ -4,7 +4,7 @@
  *   emit_region.c one region: threads to axes, loads, the loop over lanes, stores
  *   emit_index.c  dimensions, indices and conditions as text
  *   emit_op.c     operations on scalars as text
- *   device_helpers.c  the functions that generated code may call
+ *   device_helpers.c, device_memory.c  the functions that generated code may call
  * Text that is part of an expression is a string in the arena; statements go to `body`.
  */
 #ifndef KILN_CODEGEN_EMIT_H
@@ -112,6 +112,6 @@ void kiln_emit_member_of_block(const kiln_emitter_t *emitter, kiln_buffer_t *out
  * --------------------------------------------------------------------------------------------------- */
 
 /* Appends the definitions of all helpers that `body` calls, and what they call. */
-void kiln_emit_helpers(kiln_buffer_t *out, const char *body);
+void kiln_emit_helpers(kiln_arena_t *arena, kiln_buffer_t *out, const char *body);
 
 #endif

@@ -40,13 +40,33 @@ const char *kiln_emit_steps(kiln_emitter_t *emitter, kiln_dim_t extent, uint32_t
                            divisor - 1, divisor);
 }
 
+/* The extent of an axis for which ceil(extent / divisor) steps are multiplied with those of other axes: exact
+ * for a number, else less than a step too many. */
+static kiln_dim_t whole_steps(kiln_kernel_t *kernel, kiln_axis_t axis) {
+  kiln_dim_t rest = kiln_dim_constant(axis.divisor - 1);
+  if (!kiln_dim_is_constant(axis.extent)) return kiln_kernel_dim_add(kernel, axis.extent, rest);
+  return kiln_dim_constant((axis.extent.constant + rest.constant) / axis.divisor * axis.divisor);
+}
+
 kiln_extent_t kiln_emit_threads(kiln_kernel_t *kernel, const kiln_region_t *region) {
   kiln_extent_t threads = {kiln_dim_constant(1), 1};
   for (uint32_t i = 0; i < region->axis_count; i++) {
-    threads.dim = kiln_kernel_dim_mul(kernel, threads.dim, kernel->axes[region->axes[i]].extent);
-    threads.divisor *= kernel->axes[region->axes[i]].divisor;
+    kiln_axis_t axis = kernel->axes[region->axes[i]];
+    bool is_odd = region->realigns && axis.divisor > 1;
+    threads.dim = kiln_kernel_dim_mul(kernel, threads.dim, is_odd ? whole_steps(kernel, axis) : axis.extent);
+    threads.divisor *= axis.divisor;
   }
   return threads;
+}
+
+static const char *product_of_steps(kiln_emitter_t *emitter, const kiln_region_t *region, bool is_wide) {
+  const char *text = is_wide ? "1ull" : "1u";
+  for (uint32_t i = 0; i < region->axis_count; i++) {
+    kiln_axis_t axis = emitter->kernel->axes[region->axes[i]];
+    const char *count = kiln_emit_steps(emitter, axis.extent, axis.divisor, is_wide);
+    text = i ? kiln_arena_printf(emitter->kernel->arena, "%s * %s", text, count) : count;
+  }
+  return text;
 }
 
 const char *kiln_emit_thread_count(kiln_emitter_t *emitter, const kiln_region_t *region, bool *out_is_wide) {
@@ -54,6 +74,8 @@ const char *kiln_emit_thread_count(kiln_emitter_t *emitter, const kiln_region_t 
   kiln_dim_t counted = threads.dim;
   if (kiln_dim_is_constant(counted)) counted.constant /= threads.divisor;
   *out_is_wide = !kiln_emit_fits(emitter, counted);
+  if (region->realigns && !kiln_dim_is_constant(threads.dim))
+    return product_of_steps(emitter, region, *out_is_wide);
   return kiln_emit_steps(emitter, threads.dim, threads.divisor, *out_is_wide);
 }
 
@@ -207,6 +229,11 @@ void kiln_emit_vector_load(kiln_region_writer_t *r, kiln_expr_id_t id) {
   const char *from = kiln_emit_address(r, (uint32_t)expr->bits, access->base),
              *part = r->region->has_tail ? "_part" : "", *count = r->region->has_tail ? ", count" : "";
   emitter->names[id] = kiln_arena_printf(emitter->kernel->arena, "w%u", number);
+  if (r->realigned[id]) {
+    kiln_emit_line(emitter, "const auto w%u = kiln_load_row<%u, %u, %u>(%s, left, %s);", number,
+                   access->window, bytes, r->team, from, r->is_first);
+    return;
+  }
   if (kiln_condition_is_true(emitter->kernel, expr->operands[1])) {
     kiln_emit_line(emitter, "const auto w%u = kiln_load%s<%u, %u>(%s%s);", number, part, access->window,
                    bytes, from, count);
@@ -302,8 +329,7 @@ static void emit_element_stores(kiln_region_writer_t *r) {
 }
 
 uint32_t kiln_emit_store_bytes(kiln_region_writer_t *r, uint32_t buffer) {
-  uint32_t bytes = r->region->lanes * (uint32_t)kiln_dtype_bytes(r->emitter->kernel->buffers[buffer].dtype);
-  return bytes < 16 ? bytes : 16;
+  return kiln_vector_bytes(r->emitter->kernel, r->region, buffer);
 }
 
 static void emit_vector_declarations(kiln_region_writer_t *r) {
@@ -316,23 +342,45 @@ static void emit_vector_declarations(kiln_region_writer_t *r) {
 }
 
 /* Alignment was settled when the width was chosen; here it is put on record. */
-static void emit_vector_stores(kiln_region_writer_t *r) {
+void kiln_emit_vector_store(kiln_region_writer_t *r, uint32_t number) {
   kiln_emitter_t *emitter = r->emitter;
-  for (uint32_t i = 0; i < r->region->store_count; i++) {
-    const kiln_kernel_store_t *store = &r->region->stores[i];
-    kiln_access_t access = kiln_lanes_access(&r->lanes, store->offset, kiln_condition_true(emitter->kernel));
-    kiln_access_width(emitter->kernel, &access, store->buffer, emitter->context->symbol_class,
-                      emitter->context->guards);
-    bool is_shared = emitter->kernel->buffers[store->buffer].kind == KILN_KERNEL_SHARED;
-    kiln_emit_line(emitter, "kiln_%s%s<%u, %u>(%s, s%u%s);", is_shared ? "put" : "store",
-                   r->region->has_tail ? "_part" : "", r->region->lanes,
-                   kiln_emit_store_bytes(r, store->buffer), kiln_emit_address(r, store->buffer, access.base),
-                   i, r->region->has_tail ? ", count" : "");
+  const kiln_region_t *region = r->region;
+  const kiln_kernel_store_t *store = &region->stores[number];
+  const kiln_symbol_class_t *class = emitter->context->symbol_class;
+  kiln_access_t access = kiln_lanes_access(&r->lanes, store->offset, kiln_condition_true(emitter->kernel));
+  uint32_t bytes = kiln_emit_store_bytes(r, store->buffer);
+  const char *to = kiln_emit_address(r, store->buffer, access.base);
+  if (kiln_access_is_realigned(emitter->kernel, region, &access, store->buffer, class)) {
+    if (r->team)
+      kiln_emit_line(emitter, "kiln_store_row<%u, %u, %u>(%s, s%u, left, %s);", region->lanes, bytes, r->team,
+                     to, number, r->is_first);
+    else
+      kiln_emit_line(emitter, "kiln_store_each(%s, s%u, count);", to, number);
+    return;
   }
+  kiln_access_width(emitter->kernel, &access, store->buffer, class, emitter->context->guards);
+  bool is_shared = emitter->kernel->buffers[store->buffer].kind == KILN_KERNEL_SHARED;
+  kiln_emit_line(emitter, "kiln_%s%s<%u, %u>(%s, s%u%s);", is_shared ? "put" : "store",
+                 region->has_tail ? "_part" : "", region->lanes, bytes, to, number,
+                 region->has_tail ? ", count" : "");
 }
 
 /* --- the region
  * --------------------------------------------------------------------------------------------- */
+
+/* How a load that has a pattern is done. */
+static void choose_load(kiln_region_writer_t *r, kiln_expr_id_t id, kiln_access_t access) {
+  const kiln_kernel_t *kernel = r->emitter->kernel;
+  const kiln_symbol_class_t *class = r->emitter->context->symbol_class;
+  uint32_t buffer = (uint32_t)expr_at(r, id)->bits;
+  r->realigned[id] = kiln_access_is_realigned(kernel, r->region, &access, buffer, class);
+  if (r->realigned[id])
+    r->load_widths[id] = kiln_vector_bytes(kernel, r->region, buffer) /
+                         (uint32_t)kiln_dtype_bytes(kernel->buffers[buffer].dtype);
+  else if (kiln_access_width(kernel, &access, buffer, class, NULL) > 1)
+    r->load_widths[id] = kiln_access_width(kernel, &access, buffer, class, r->emitter->context->guards);
+  if (r->load_widths[id] > 1) r->loads[id] = access;
+}
 
 /* Chooses how each load is done and finds out which half-precision scalars are computed with. */
 static void prepare(kiln_region_writer_t *r) {
@@ -341,6 +389,7 @@ static void prepare(kiln_region_writer_t *r) {
   r->needs_real = KILN_NEW_ARRAY(kernel->arena, bool, count);
   r->loads = KILN_NEW_ARRAY(kernel->arena, kiln_access_t, count);
   r->load_widths = KILN_NEW_ARRAY(kernel->arena, uint32_t, count);
+  r->realigned = KILN_NEW_ARRAY(kernel->arena, bool, count);
   for (size_t i = 0; i < count; i++) {
     const kiln_expr_t *expr = &kernel->exprs[i];
     if (!r->reachable[i]) continue;
@@ -357,11 +406,7 @@ static void prepare(kiln_region_writer_t *r) {
       continue;
     }
     if (!access.is_vector || (r->region->has_tail && !access.is_contiguous)) continue;
-    const kiln_symbol_class_t *class = r->emitter->context->symbol_class;
-    if (kiln_access_width(kernel, &access, (uint32_t)expr->bits, class, NULL) == 1) continue;
-    r->load_widths[i] =
-        kiln_access_width(kernel, &access, (uint32_t)expr->bits, class, r->emitter->context->guards);
-    r->loads[i] = access;
+    choose_load(r, (kiln_expr_id_t)i, access);
   }
 }
 
@@ -383,7 +428,7 @@ static void emit_lanes(kiln_region_writer_t *r) {
   }
   emitter->indent--;
   kiln_emit_line(emitter, "}");
-  emit_vector_stores(r);
+  for (uint32_t i = 0; i < r->region->store_count; i++) kiln_emit_vector_store(r, i);
 }
 
 void kiln_emit_start_region(kiln_emitter_t *emitter) {

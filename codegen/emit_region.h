@@ -18,7 +18,11 @@ typedef struct {
   bool *needs_real;      /* per half-precision scalar: some operation computes with it */
   kiln_access_t *loads;  /* per LOAD */
   uint32_t *load_widths; /* per LOAD: elements per instruction; 1: element by element */
-  unsigned next_number;  /* of a variable */
+  bool *realigned;       /* per LOAD: its vectors are put together by neighbouring threads */
+  uint32_t team;         /* of so many threads, which all come to each load and store; they know as `left` the
+                            elements from the vector on, and whether it is the first of its row by this text */
+  const char *is_first;
+  unsigned next_number; /* of a variable */
 } kiln_region_writer_t;
 
 /* Starts a region: no expression has a name yet. */
@@ -43,5 +47,7 @@ const char *kiln_emit_address(kiln_region_writer_t *r, uint32_t buffer, kiln_exp
 const char *kiln_emit_element(kiln_region_writer_t *r, uint32_t buffer, kiln_expr_id_t offset);
 /* Bytes of one instruction that stores a whole vector. */
 uint32_t kiln_emit_store_bytes(kiln_region_writer_t *r, uint32_t buffer);
+/* A vector s<number> to its place. */
+void kiln_emit_vector_store(kiln_region_writer_t *r, uint32_t number);
 
 #endif

@@ -112,3 +112,19 @@ uint32_t kiln_access_width(const kiln_kernel_t *kernel, const kiln_access_t *acc
   }
   return width < 1 ? 1 : (uint32_t)width;
 }
+
+uint32_t kiln_vector_bytes(const kiln_kernel_t *kernel, const kiln_region_t *region, uint32_t buffer) {
+  uint32_t bytes = region->lanes * (uint32_t)kiln_dtype_bytes(kernel->buffers[buffer].dtype);
+  return bytes < 16 ? bytes : 16;
+}
+
+bool kiln_access_is_realigned(const kiln_kernel_t *kernel, const kiln_region_t *region,
+                              const kiln_access_t *access, uint32_t buffer,
+                              const kiln_symbol_class_t *symbol_class) {
+  const kiln_kernel_buffer_t *memory = &kernel->buffers[buffer];
+  uint32_t bytes = kiln_vector_bytes(kernel, region, buffer);
+  if (!region->realigns || !region->has_tail || !access->is_contiguous) return false;
+  if (memory->kind == KILN_KERNEL_SHARED || bytes < 4 || memory->align_bytes < bytes) return false;
+  return kiln_access_width(kernel, access, buffer, symbol_class, NULL) * kiln_dtype_bytes(memory->dtype) <
+         bytes;
+}

@@ -35,6 +35,13 @@ kiln_access_t kiln_lanes_access(const kiln_lanes_t *lanes, kiln_expr_id_t offset
  * may access. A multiple of a symbol that this needs is recorded as a guard when guards is not NULL. */
 uint32_t kiln_access_width(const kiln_kernel_t *kernel, const kiln_access_t *access, uint32_t buffer,
                            const kiln_symbol_class_t *symbol_class, kiln_guards_t *guards);
+/* Bytes of one instruction that accesses a whole vector of the region. */
+uint32_t kiln_vector_bytes(const kiln_kernel_t *kernel, const kiln_region_t *region, uint32_t buffer);
+/* Is the access along a row that begins anywhere, so that neighbouring threads put its vectors together
+ * (kiln_load_row, kiln_store_row)? */
+bool kiln_access_is_realigned(const kiln_kernel_t *kernel, const kiln_region_t *region,
+                              const kiln_access_t *access, uint32_t buffer,
+                              const kiln_symbol_class_t *symbol_class);
 /* Records dim % multiple == 0 unless it holds anyway. */
 void kiln_guard_multiple(kiln_arena_t *arena, kiln_guards_t *guards, kiln_dim_t dim, int64_t multiple);
 /* Records dim < bound. */

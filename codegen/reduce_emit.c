@@ -264,20 +264,6 @@ static void emit_single_store(kiln_reduce_writer_t *w, const kiln_kernel_store_t
                  kiln_emit_stored(emitter_of(w), store->value));
 }
 
-/* Alignment was settled when the width was chosen; here it is put on record. */
-static void emit_vector_store(kiln_reduce_writer_t *w, uint32_t number) {
-  kiln_emitter_t *emitter = emitter_of(w);
-  const kiln_region_t *region = w->r.region;
-  const kiln_kernel_store_t *store = &region->stores[number];
-  kiln_access_t access = kiln_lanes_access(&w->r.lanes, store->offset, kiln_condition_true(emitter->kernel));
-  kiln_access_width(emitter->kernel, &access, store->buffer, emitter->context->symbol_class,
-                    emitter->context->guards);
-  kiln_emit_line(emitter, "kiln_store%s<%u, %u>(%s, s%u%s);", region->has_tail ? "_part" : "", region->lanes,
-                 kiln_emit_store_bytes(&w->r, store->buffer),
-                 kiln_emit_address(&w->r, store->buffer, access.base), number,
-                 region->has_tail ? ", count" : "");
-}
-
 void kiln_reduce_emit_varying_stores(kiln_reduce_writer_t *w, const bool *needed, bool at_hand) {
   const kiln_region_t *region = w->r.region;
   kiln_reduce_emit_shared(w, needed, at_hand);
@@ -295,7 +281,7 @@ void kiln_reduce_emit_varying_stores(kiln_reduce_writer_t *w, const bool *needed
   for (uint32_t i = 0; i < region->store_count; i++) {
     if (!kiln_reduce_store_varies(w, &region->stores[i])) continue;
     if (region->lanes > 1)
-      emit_vector_store(w, i);
+      kiln_emit_vector_store(&w->r, i);
     else
       emit_single_store(w, &region->stores[i]);
   }

@@ -19,6 +19,7 @@ enum {
   MOST_CHAINS_OF_A_BLOCK = 64, /* of columns_emit.c, where a block has 8 vectors of results */
   MOST_VIEWS = 16,             /* looked through behind a reduction */
   MOST_PARTIAL_REGISTERS = 64, /* of a thread, for reductions of several results */
+  LEAST_RESULTS = 128,         /* side by side, for neighbours to exchange parts of their vectors */
 };
 
 typedef struct {
@@ -281,8 +282,9 @@ static bool scatters(const builder_t *b, const kiln_region_t *region,
     const kiln_expr_t *expr = &b->kernel->exprs[i];
     if (!reachable[i] || expr->kind != KILN_EXPR_LOAD || !lanes.depends[expr->operands[0]]) continue;
     kiln_access_t access = kiln_lanes_access(&lanes, expr->operands[0], expr->operands[1]);
-    if (!access.is_vector ||
-        kiln_access_width(b->kernel, &access, (uint32_t)expr->bits, symbol_class, NULL) == 1)
+    uint32_t buffer = (uint32_t)expr->bits;
+    if (!access.is_vector || (kiln_access_width(b->kernel, &access, buffer, symbol_class, NULL) == 1 &&
+                              !kiln_access_is_realigned(b->kernel, region, &access, buffer, symbol_class)))
       return true;
   }
   return false;
@@ -311,7 +313,10 @@ static kiln_region_t across(const builder_t *b, kiln_region_t region, uint32_t p
   axes[region.axis_count - 1] = last;
   region.axes = axes;
   region.most_lanes = most_results(b, &region);
-  kiln_region_t vectors = kiln_schedule_vectorize(b->kernel, region, context);
+  kiln_region_t vectors = region;
+  kiln_dim_t extent = b->kernel->axes[last].extent;
+  vectors.realigns = !context->grouped && (!kiln_dim_is_constant(extent) || extent.constant >= LEAST_RESULTS);
+  vectors = kiln_schedule_vectorize(b->kernel, vectors, context);
   return scatters(b, &vectors, context->symbol_class) ? region : vectors;
 }
 
@@ -348,6 +353,7 @@ kiln_status_t kiln_rows_generate(kiln_arena_t *arena, const kiln_graph_t *graph,
   KILN_TRY(build(&b, node, grouping));
   uint32_t row = b.region.axes[b.region.axis_count - 1], position;
   kiln_region_t region = merged(&b), rows = with_row(&b, region, row);
+  rows.realigns = !context->grouped; /* members of a group have rows of one alignment */
   bool is_across = !has_widths && stores_rows_only(&b, row) && lies_across(&b, &region, row, &position);
   if (!has_widths)
     region =

@@ -5,7 +5,8 @@
  * from them } -> loop that stores -> one per row
  *
  * Loads that several loops need are kept in registers in the rounds that are unrolled; the loop behind them
- * reads again. Called by rows.c.
+ * reads again. Where rows begin anywhere, neighbouring threads put their vectors together: then all threads
+ * of a row go through each step together, also those that find nothing there. Called by rows.c.
  */
 #include "codegen/reduce_emit.h"
 #include "codegen/rows.h"
@@ -201,7 +202,7 @@ static void close_groups(writer_t *w) {
 static void emit_guarded_body(writer_t *w, const loop_t *loop, bool is_sure) {
   kiln_emitter_t *emitter = emitter_of(w);
   if (!is_sure) {
-    kiln_emit_line(emitter, "if (step < %s) {", w->steps);
+    kiln_emit_line(emitter, "if (step%s < %s) {", region_of(w)->realigns ? " - member" : "", w->steps);
     emitter->indent++;
   }
   emit_body(w, loop);
@@ -241,8 +242,8 @@ static void emit_rest(writer_t *w, const loop_t *loop) {
   uint32_t turns = kiln_reduce_turns(emitter->kernel->axes[w->base.row_axis].extent,
                                      (int64_t)turn_by * region_of(w)->lanes);
   if (reduces && w->tile.parts > 1) start = kiln_arena_printf(arena, "part * %u", round);
-  kiln_emit_line(emitter, "for (%s first = %s + member; first < %s; first += %u) {", step_type(w), start,
-                 w->steps, reduces ? turns * turn_by : turn_by);
+  kiln_emit_line(emitter, "for (%s first = %s + member; first%s < %s; first += %u) {", step_type(w), start,
+                 region_of(w)->realigns ? " - member" : "", w->steps, reduces ? turns * turn_by : turn_by);
   emitter->indent++;
   if (reduces) kiln_reduce_begin_run(&w->base, loop->level, turns);
   open_groups(w);
@@ -374,6 +375,8 @@ void kiln_rows_emit(kiln_emitter_t *emitter, const kiln_region_t *region, kiln_k
   w.parts = (kiln_parts_t){w.tile.parts, kiln_parts_may_split(&w.base), 1, rows.axis_count ? "thread" : "0"};
   if (!w.tile.rounds) keep_nothing(&w.base);
   w.base.kept_slot = w.tile.groups > 1 ? "(k + g)" : "k";
+  w.base.r.team = w.tile.threads < 32 ? w.tile.threads : 32;
+  w.base.r.is_first = "step == 0";
   tell(&w);
   emit_place(&w);
   name_row(&w);

@@ -21,6 +21,7 @@ enum {
   DEFAULT_TYPICAL = 1024,
   MOST_COLUMNS = 4096,
   LEAST_COLUMNS = 32,
+  COLUMN_PER_ELEMENT = 128, /* up to here */
   MOST_THREADS = 512,
   MOST_SCALAR_THREADS = 1024,
   MOST_ROUNDS = 8,
@@ -81,7 +82,7 @@ kiln_rows_tile_t kiln_rows_tile(const kiln_kernel_t *kernel, const kiln_region_t
   kiln_dim_t extent = kernel->axes[region->axes[region->axis_count - 1]].extent;
   int64_t length = kiln_rows_typical_length(kernel->graph, extent);
   kiln_rows_tile_t tile = {.columns = power_above(length)};
-  if (tile.columns > 256) tile.columns /= 2;
+  if (tile.columns > COLUMN_PER_ELEMENT) tile.columns /= 2;
   tile.threads =
       at_most(tile.columns / region->lanes, region->lanes > 1 ? MOST_THREADS : MOST_SCALAR_THREADS);
   if (grouped && grouped->lanes) tile.threads = at_most(tile.columns / grouped->lanes, MOST_THREADS);

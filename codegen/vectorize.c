@@ -3,7 +3,8 @@
  *
  * The width follows the dtype that makes most of the traffic; it is halved until every store is a whole,
  * aligned vector and every load along the axis either is one as well or cannot be one at all. A region of one
- * axis may end in a partial vector. Called through schedule.h.
+ * axis may end in a partial vector; one whose neighbouring threads can exchange parts of vectors takes rows
+ * that begin and end anywhere. Called through schedule.h.
  */
 #include "codegen/lanes.h"
 #include "codegen/schedule.h"
@@ -11,6 +12,7 @@
 enum {
   MOST_FUNCTIONS = 128, /* of a thread: about 0.4 s of NVRTC's time */
   MANY_TIMES = 64,
+  LEAST_VECTORS = 4, /* of a row that begins anywhere: its ends cost as much as a vector each */
 };
 
 /* Which expressions differ along one of these axes. */
@@ -143,8 +145,10 @@ static bool stores_are_whole(const kiln_lanes_t *lanes, const kiln_symbol_class_
   return true;
 }
 
-/* Loads that lie along the axis are whole; one that no width would align is read element by element. */
-static bool loads_are_whole(const kiln_lanes_t *lanes, const kiln_symbol_class_t *symbol_class) {
+/* Loads that lie along the axis are whole; one that no width would align is read element by element, unless
+ * neighbouring threads can do better. */
+static bool loads_are_whole(const kiln_lanes_t *lanes, const kiln_symbol_class_t *symbol_class,
+                            bool realigns) {
   const kiln_kernel_t *kernel = lanes->kernel;
   const bool *reachable = kiln_region_reachable(kernel, lanes->region);
   uint32_t width;
@@ -154,9 +158,64 @@ static bool loads_are_whole(const kiln_lanes_t *lanes, const kiln_symbol_class_t
     kiln_access_t access = kiln_lanes_access(lanes, expr->operands[0], expr->operands[1]);
     if (!access.is_contiguous) continue;
     if (is_whole(kernel, lanes->region, &access, (uint32_t)expr->bits, symbol_class, &width)) continue;
-    if (width > 1) return false;
+    if (width > 1 || realigns) return false;
   }
   return true;
+}
+
+static bool cut_aligned(kiln_kernel_t *kernel, kiln_region_t region, uint32_t width,
+                        const kiln_symbol_class_t *symbol_class, kiln_region_t *out_region,
+                        bool *out_has_tail) {
+  if (!covers(kernel, &region, width, symbol_class, out_has_tail)) return false;
+  *out_region = cut(kernel, region, width, *out_has_tail);
+  out_region->realigns = false;
+  kiln_lanes_t lanes = kiln_lanes_analyze(kernel, out_region);
+  return stores_are_whole(&lanes, symbol_class) && loads_are_whole(&lanes, symbol_class, region.realigns);
+}
+
+/* Is the access a whole vector, or one that neighbouring threads put together? */
+static bool is_within_reach(const kiln_lanes_t *lanes, const kiln_access_t *access, uint32_t buffer,
+                            const kiln_symbol_class_t *symbol_class) {
+  uint32_t width;
+  if (!access->is_contiguous) return false;
+  return is_whole(lanes->kernel, lanes->region, access, buffer, symbol_class, &width) ||
+         kiln_access_is_realigned(lanes->kernel, lanes->region, access, buffer, symbol_class);
+}
+
+/* Do all accesses along the axis lie along memory? Threads past the end of a row take part in exchanges, so
+ * nothing else may be read there, and nothing under a condition. */
+static bool can_realign(const kiln_lanes_t *lanes, const kiln_symbol_class_t *symbol_class) {
+  const kiln_kernel_t *kernel = lanes->kernel;
+  const kiln_region_t *region = lanes->region;
+  const bool *reachable = kiln_region_reachable(kernel, region);
+  const bool *moves = moves_inside(kernel, region);
+  kiln_expr_id_t always = kiln_condition_true(lanes->kernel);
+  for (size_t i = 0, count = kernel->expr_count; i < count; i++) {
+    const kiln_expr_t *expr = &kernel->exprs[i];
+    if (!reachable[i] || expr->kind != KILN_EXPR_LOAD) continue;
+    if (!moves[expr->operands[0]] && !lanes->depends[expr->operands[0]]) continue;
+    kiln_access_t access = kiln_lanes_access(lanes, expr->operands[0], expr->operands[1]);
+    if (expr->operands[1] != always || !is_within_reach(lanes, &access, (uint32_t)expr->bits, symbol_class))
+      return false;
+  }
+  for (uint32_t i = 0; i < region->store_count; i++) {
+    const kiln_kernel_store_t *store = &region->stores[i];
+    if (region->has_row && !lanes->depends[store->offset]) continue;
+    kiln_access_t access = kiln_lanes_access(lanes, store->offset, always);
+    if (!is_within_reach(lanes, &access, store->buffer, symbol_class)) return false;
+  }
+  return true;
+}
+
+/* The region with vectors of this many elements that begin anywhere. */
+static bool cut_anywhere(kiln_kernel_t *kernel, kiln_region_t region, uint32_t width,
+                         const kiln_symbol_class_t *symbol_class, kiln_region_t *out_region) {
+  kiln_dim_t extent = kernel->axes[region.axes[region.axis_count - 1]].extent;
+  if (!region.realigns || (kiln_dim_is_constant(extent) && extent.constant < LEAST_VECTORS * width))
+    return false;
+  *out_region = cut(kernel, region, width, true);
+  kiln_lanes_t lanes = kiln_lanes_analyze(kernel, out_region);
+  return can_realign(&lanes, symbol_class);
 }
 
 kiln_region_t kiln_schedule_vectorize(kiln_kernel_t *kernel, kiln_region_t region,
@@ -167,17 +226,16 @@ kiln_region_t kiln_schedule_vectorize(kiln_kernel_t *kernel, kiln_region_t regio
   uint32_t functions = count_functions(kernel, &region);
   for (uint32_t width = widest(kernel, &region); width > 1; width /= 2) {
     bool has_tail;
+    kiln_region_t trial;
     if (region.most_lanes && width > region.most_lanes) continue;
     if (width * functions > MOST_FUNCTIONS) continue;
-    if (!covers(kernel, &region, width, context->symbol_class, &has_tail)) continue;
-    kiln_region_t trial = cut(kernel, region, width, has_tail);
-    kiln_lanes_t lanes = kiln_lanes_analyze(kernel, &trial);
-    if (!stores_are_whole(&lanes, context->symbol_class) || !loads_are_whole(&lanes, context->symbol_class))
-      continue;
-    if (!has_tail && !kiln_dim_is_constant(extent)) {
-      kiln_guard_multiple(kernel->arena, context->guards, extent, width);
+    if (cut_aligned(kernel, region, width, context->symbol_class, &trial, &has_tail)) {
+      if (!has_tail && !kiln_dim_is_constant(extent))
+        kiln_guard_multiple(kernel->arena, context->guards, extent, width);
+      return trial;
     }
-    return trial;
+    if (cut_anywhere(kernel, region, width, context->symbol_class, &trial)) return trial;
   }
+  region.realigns = false;
   return region;
 }

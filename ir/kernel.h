@@ -86,6 +86,8 @@ typedef struct {
   uint32_t lane_axis;  /* the axis over the elements of a vector, when lanes > 1 */
   uint32_t lanes;      /* elements of a vector; 1: none */
   uint32_t most_lanes; /* that vectorization may choose; 0: any */
+  bool realigns;       /* its vectors along rows may begin anywhere: threads next to each other, which have
+                          neighbouring ones, put them together from aligned ones (codegen/vectorize.c) */
   bool has_tail;       /* the last vector may be partial: its axis has an extent that lanes need not divide */
   /* REDUCEs run over the last axis and its lanes; stores without it are one per row. Where a region has
    * REDUCEs and no row, they run over an axis that it does not list, in each lane on its own. */

@@ -1,8 +1,76 @@
-// Grid: (2) / 1 blocks of 1024 threads.
+// Grid: (2) / 1 blocks of 512 threads.
 // Computes
 //   in0 : f16[2,40001]
 //   t0 = argmax(in0) : i64[2]
 //   out0 <- t0
+
+// N elements that move BYTES at a time.
+template <typename T, int N, int BYTES>
+struct __align__(BYTES) kiln_vector {
+  T at[N];
+};
+
+template <int N, int BYTES, typename T>
+__device__ __forceinline__ kiln_vector<T, N, BYTES> kiln_load(const T *from) {
+  return *reinterpret_cast<const kiln_vector<T, N, BYTES> *>(from);
+}
+
+// Elements first .. end - 1 of an aligned vector, 0 for the others.
+template <int N, typename T>
+__device__ __forceinline__ kiln_vector<T, N, N * sizeof(T)> kiln_load_within(const T *from, int first, int end) {
+  if (first <= 0 && end >= N) return kiln_load<N, N * sizeof(T)>(from);
+  kiln_vector<T, N, N * sizeof(T)> result = {};
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (i >= first && i < end) result.at[i] = from[i];
+  }
+  return result;
+}
+
+// Words moved down by so many bytes, below 8 * MOST.
+template <int STEP, int N>
+__device__ __forceinline__ void kiln_move_words(unsigned (&word)[N], bool moves) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (i + STEP < N) word[i] = moves ? word[i + STEP] : word[i];
+  }
+}
+template <int MOST, int N>
+__device__ __forceinline__ void kiln_shift_words(unsigned (&word)[N], int bytes) {
+  if (MOST >= 4) kiln_move_words<4>(word, bytes & 16);
+  if (MOST >= 2) kiln_move_words<2>(word, bytes & 8);
+  if (MOST >= 1) kiln_move_words<1>(word, bytes & 4);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (i + 1 < N) word[i] = __funnelshift_r(word[i], word[i + 1], 8 * (bytes & 3));
+  }
+}
+
+// N elements of a row, which may begin anywhere: each thread reads units of BYTES as memory is aligned, and gets
+// what lies behind them from the next thread of its TEAM. The row has `left` elements from here on, none below 1.
+template <int N, int BYTES, int TEAM, typename T, typename L>
+__device__ __forceinline__ kiln_vector<T, N, BYTES> kiln_load_row(const T *from, L left, bool is_first) {
+  constexpr int unit = BYTES / sizeof(T), units = N / unit, words = BYTES / 4;
+  const int lane = threadIdx.x % TEAM, off = (unsigned)(unsigned long long)from % BYTES / sizeof(T);
+  const unsigned team = TEAM == 32 ? ~0u : ((1u << TEAM % 32) - 1) << (threadIdx.x & 31 & -TEAM);
+  const int end = left < 1 ? 0 : off + (left < 2 * N ? (int)left : 2 * N);
+  unsigned word[(units + 1) * words];
+#pragma unroll
+  for (int u = 0; u < units; ++u) {
+    const auto own = kiln_load_within<unit>(from - off + u * unit, (is_first ? off : 0) - u * unit, end - u * unit);
+    memcpy(word + u * words, &own, BYTES);
+  }
+#pragma unroll
+  for (int i = 0; i < words; ++i) word[units * words + i] = __shfl_down_sync(team, word[i], 1, TEAM);
+  if (off && end > N && (lane == TEAM - 1 || left <= N)) {
+    const auto next = kiln_load_within<unit>(from - off + N, 0, end - N);
+    memcpy(word + units * words, &next, BYTES);
+  }
+  kiln_shift_words<words / 2>(word, off * sizeof(T));
+  kiln_vector<T, N, BYTES> result;
+  memcpy(&result, word, sizeof result);
+  return result;
+}
 
 __device__ __forceinline__ float kiln_float_from_f16(unsigned short bits) {
   float value;
@@ -138,43 +206,47 @@ __device__ __forceinline__ bool kiln_is_last(unsigned *counter) {
   return is_last;
 }
 
-extern "C" __global__ void __launch_bounds__(1024) kiln_rows(
+extern "C" __global__ void __launch_bounds__(512) kiln_rows(
     const unsigned short *__restrict__ in0,
     long long *__restrict__ out0,
     unsigned char *__restrict__ workspace,
     unsigned *__restrict__ counters) {
-  // A row has 2 parts, each of which is a block's. A block has 1024 threads.
-  // A thread adds up 4 of every 4096 columns.
+  // A row has 2 parts, each of which is a block's. A block has 512 threads.
+  // A thread adds up 8 of every 4096 columns.
   const unsigned thread = blockIdx.x;
   const int member = threadIdx.x;
   const int a0 = thread;
-  kiln_place<float> *const w10 = reinterpret_cast<kiln_place<float> *>(workspace + thread * 32ull + 0);
+  kiln_place<float> *const w19 = reinterpret_cast<kiln_place<float> *>(workspace + thread * 32ull + 0);
   const int part = blockIdx.y;
-  kiln_partial<kiln_argmax, kiln_place<float>, 4> p10({-__int_as_float(0x7f800000), 0x7fffffffffffffffLL});
-  for (int first = part * 4096 + member; first < 40001u; first += 40960) {
-    auto q10 = p10.none();
+  kiln_partial<kiln_argmax, kiln_place<float>, 8> p19({-__int_as_float(0x7f800000), 0x7fffffffffffffffLL});
+  for (int first = part * 512 + member; first - member < 5001u; first += 5120) {
+    auto q19 = p19.none();
     #pragma unroll 4
     for (int k = 0; k < 5; ++k) {
-      #pragma unroll
-      for (int g = 0; g < 4; ++g) {
-        const int step = first + k * 8192 + g * 1024;
-        if (step < 40001u) {
-          const unsigned short v0 = in0[40001 * a0 + step];
-          const float f0 = kiln_float_from_f16(v0);
-          q10.add(g, {f0, step});
+      const int step = first + k * 1024;
+      if (step - member < 5001u) {
+        const int left = 40001 - 8 * step;
+        const int count = left < 8 ? left : 8;
+        const auto w0 = kiln_load_row<8, 16, 32>(in0 + 40001 * a0 + 8 * step, left, step == 0);
+        #pragma unroll
+        for (int lane = 0; lane < 8; ++lane) {
+          const unsigned short v1 = w0.at[lane];
+          const float f1 = kiln_float_from_f16(v1);
+          if (lane >= count) break;
+          q19.add(lane, {f1, 8LL * step + lane});
         }
       }
     }
-    p10.add(q10);
+    p19.add(q19);
   }
-  const kiln_place<float> t10 = p10.total<1, 1024, 10>();
-  if (member == 0) w10[part] = t10;
+  const kiln_place<float> t19 = p19.total<8, 512, 19>();
+  if (member == 0) w19[part] = t19;
   if (!kiln_is_last<2>(counters + thread)) return;
-  kiln_place<float> u10 = {-__int_as_float(0x7f800000), 0x7fffffffffffffffLL};
-  if (member < 2) u10 = w10[member];
-  const long long v1 = kiln_total<kiln_argmax, 1024, 10>(u10).at;
+  kiln_place<float> u19 = {-__int_as_float(0x7f800000), 0x7fffffffffffffffLL};
+  if (member < 2) u19 = w19[member];
+  const long long v2 = kiln_total<kiln_argmax, 512, 19>(u19).at;
   if (member == 0) {
-    out0[a0] = v1;
+    out0[a0] = v2;
   }
 }
 

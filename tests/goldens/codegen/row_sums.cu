@@ -1,4 +1,4 @@
-// Grid: (S0) / 1 blocks of 512 threads.
+// Grid: (S0) / 1 blocks of 128 threads.
 // Computes
 //   in0 : f32[S0,S1]
 //   t0 = sum(in0) : f32[S0]
@@ -8,6 +8,74 @@
 //   out1 <- t2
 // n0 = S0
 // n1 = S1
+
+// N elements that move BYTES at a time.
+template <typename T, int N, int BYTES>
+struct __align__(BYTES) kiln_vector {
+  T at[N];
+};
+
+template <int N, int BYTES, typename T>
+__device__ __forceinline__ kiln_vector<T, N, BYTES> kiln_load(const T *from) {
+  return *reinterpret_cast<const kiln_vector<T, N, BYTES> *>(from);
+}
+
+// Elements first .. end - 1 of an aligned vector, 0 for the others.
+template <int N, typename T>
+__device__ __forceinline__ kiln_vector<T, N, N * sizeof(T)> kiln_load_within(const T *from, int first, int end) {
+  if (first <= 0 && end >= N) return kiln_load<N, N * sizeof(T)>(from);
+  kiln_vector<T, N, N * sizeof(T)> result = {};
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (i >= first && i < end) result.at[i] = from[i];
+  }
+  return result;
+}
+
+// Words moved down by so many bytes, below 8 * MOST.
+template <int STEP, int N>
+__device__ __forceinline__ void kiln_move_words(unsigned (&word)[N], bool moves) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (i + STEP < N) word[i] = moves ? word[i + STEP] : word[i];
+  }
+}
+template <int MOST, int N>
+__device__ __forceinline__ void kiln_shift_words(unsigned (&word)[N], int bytes) {
+  if (MOST >= 4) kiln_move_words<4>(word, bytes & 16);
+  if (MOST >= 2) kiln_move_words<2>(word, bytes & 8);
+  if (MOST >= 1) kiln_move_words<1>(word, bytes & 4);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (i + 1 < N) word[i] = __funnelshift_r(word[i], word[i + 1], 8 * (bytes & 3));
+  }
+}
+
+// N elements of a row, which may begin anywhere: each thread reads units of BYTES as memory is aligned, and gets
+// what lies behind them from the next thread of its TEAM. The row has `left` elements from here on, none below 1.
+template <int N, int BYTES, int TEAM, typename T, typename L>
+__device__ __forceinline__ kiln_vector<T, N, BYTES> kiln_load_row(const T *from, L left, bool is_first) {
+  constexpr int unit = BYTES / sizeof(T), units = N / unit, words = BYTES / 4;
+  const int lane = threadIdx.x % TEAM, off = (unsigned)(unsigned long long)from % BYTES / sizeof(T);
+  const unsigned team = TEAM == 32 ? ~0u : ((1u << TEAM % 32) - 1) << (threadIdx.x & 31 & -TEAM);
+  const int end = left < 1 ? 0 : off + (left < 2 * N ? (int)left : 2 * N);
+  unsigned word[(units + 1) * words];
+#pragma unroll
+  for (int u = 0; u < units; ++u) {
+    const auto own = kiln_load_within<unit>(from - off + u * unit, (is_first ? off : 0) - u * unit, end - u * unit);
+    memcpy(word + u * words, &own, BYTES);
+  }
+#pragma unroll
+  for (int i = 0; i < words; ++i) word[units * words + i] = __shfl_down_sync(team, word[i], 1, TEAM);
+  if (off && end > N && (lane == TEAM - 1 || left <= N)) {
+    const auto next = kiln_load_within<unit>(from - off + N, 0, end - N);
+    memcpy(word + units * words, &next, BYTES);
+  }
+  kiln_shift_words<words / 2>(word, off * sizeof(T));
+  kiln_vector<T, N, BYTES> result;
+  memcpy(&result, word, sizeof result);
+  return result;
+}
 
 template <typename T>
 __device__ __forceinline__ T kiln_maximum(T a, T b) {
@@ -119,52 +187,66 @@ struct kiln_partial {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(512) kiln_rows(
+extern "C" __global__ void __launch_bounds__(128) kiln_rows(
     const float *__restrict__ in0,
     float *__restrict__ out0,
     float *__restrict__ out1,
     int n0,
     int n1) {
-  // A block of 512 threads has a row.
-  // A thread adds up 1 of every 512 columns; 2 x 1 of its elements are unrolled.
+  // A block of 128 threads has a row.
+  // A thread adds up 4 of every 512 columns; 2 x 4 of its elements are unrolled.
   const unsigned thread = blockIdx.x;
   const int member = threadIdx.x;
   const int a0 = thread;
-  kiln_partial<kiln_amax, float, 1> p9(-__int_as_float(0x7f800000));
-  kiln_partial<kiln_sum, float, 1> p10(0);
+  kiln_partial<kiln_amax, float, 4> p19(-__int_as_float(0x7f800000));
+  kiln_partial<kiln_sum, float, 4> p20(0);
   #pragma unroll
   for (int k = 0; k < 2; ++k) {
-    const int step = k * 512 + member;
-    if (step < (unsigned)n1) {
-      const float v0 = in0[n1 * a0 + step];
-      p9.add(0, v0);
-      p10.add(0, v0);
-    }
-  }
-  for (int first = 1024 + member; first < (unsigned)n1; first += 8192) {
-    auto q9 = p9.none();
-    auto q10 = p10.none();
-    #pragma unroll 4
-    for (int k = 0; k < 16; ++k) {
-      const int step = first + k * 512;
-      if (step < (unsigned)n1) {
-        const float v1 = in0[n1 * a0 + step];
-        q9.add(0, v1);
-        q10.add(0, v1);
+    const int step = k * 128 + member;
+    if (step - member < (((unsigned)n1 + 3) / 4)) {
+      const int left = n1 - 4 * step;
+      const int count = left < 4 ? left : 4;
+      const auto w0 = kiln_load_row<4, 16, 32>(in0 + n1 * a0 + 4 * step, left, step == 0);
+      #pragma unroll
+      for (int lane = 0; lane < 4; ++lane) {
+        const float v1 = w0.at[lane];
+        if (lane >= count) break;
+        p19.add(lane, v1);
+        p20.add(lane, v1);
       }
     }
-    p9.add(q9);
-    p10.add(q10);
   }
-  const float v2 = p9.total<1, 512, 9>();
-  const float v3 = p10.total<1, 512, 10>();
-  const float v4 = v3 - v2;
+  for (int first = 256 + member; first - member < (((unsigned)n1 + 3) / 4); first += 2048) {
+    auto q19 = p19.none();
+    auto q20 = p20.none();
+    #pragma unroll 4
+    for (int k = 0; k < 16; ++k) {
+      const int step = first + k * 128;
+      if (step - member < (((unsigned)n1 + 3) / 4)) {
+        const int left = n1 - 4 * step;
+        const int count = left < 4 ? left : 4;
+        const auto w2 = kiln_load_row<4, 16, 32>(in0 + n1 * a0 + 4 * step, left, step == 0);
+        #pragma unroll
+        for (int lane = 0; lane < 4; ++lane) {
+          const float v3 = w2.at[lane];
+          if (lane >= count) break;
+          q19.add(lane, v3);
+          q20.add(lane, v3);
+        }
+      }
+    }
+    p19.add(q19);
+    p20.add(q20);
+  }
+  const float v4 = p19.total<4, 128, 19>();
+  const float v5 = p20.total<4, 128, 20>();
+  const float v6 = v5 - v4;
   if (member == 0) {
-    out0[a0] = v2;
-    out1[a0] = v4;
+    out0[a0] = v4;
+    out1[a0] = v6;
   }
 }
 
 // Relies on: S0+1 < 2147483648
-// Relies on: S1+8192 < 2147483648
+// Relies on: S1+2048 < 2147483648
 // Relies on: S0*S1+1 < 2147483648
