@@ -5,9 +5,10 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-build="gcc clang libclang-rt-dev clang-format cmake ninja-build make pkg-config binutils"
+# Everything that is called or included by name, also where another of these brings it today.
+build="gcc libc6-dev clang libclang-rt-dev clang-format cmake ninja-build make pkg-config binutils git"
 libraries="libuv1-dev libmsgpack-dev libssl-dev uthash-dev libjansson-dev libcmocka-dev"
-tests="python3 python3-venv python3-numpy python3-msgpack neovim"
+tests="python3 python3-venv python3-numpy python3-msgpack neovim procps"
 
 missing=""
 for package in $build $libraries $tests; do
