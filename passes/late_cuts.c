@@ -47,13 +47,10 @@ static uint32_t middle(const kiln_graph_t *graph, const kiln_group_t *group) {
   return group->node_count;
 }
 
-bool kiln_cut_group(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_group_t *group,
-                    const char *why, kiln_cuts_t *cuts) {
-  uint32_t number = (uint32_t)cuts->count + 1;
+/* A group without members; stores that go elsewhere go under this number. */
+static bool cut_one(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_group_t *group,
+                    uint32_t number, const char *why, kiln_cuts_t *cuts) {
   bool is_region = false;
-  for (uint32_t m = group->member_count / 2; group->member_count > 1 && m < group->member_count; m++)
-    keep_apart(arena, cuts, group->members[m].stores, group->members[m].store_count, number, why);
-  if (group->member_count > 1) return true;
   for (uint32_t i = 0; i < group->node_count; i++) {
     is_region |= kiln_op_info(graph->nodes[group->nodes[i]].op)->op_class >= KILN_CLASS_REDUCTION;
   }
@@ -67,4 +64,23 @@ bool kiln_cut_group(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_g
   if (at == group->node_count) return false;
   add_cut(arena, cuts, graph->nodes[group->nodes[at]].first_result, 0, why);
   return true;
+}
+
+bool kiln_cut_group(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_group_t *group,
+                    const char *why, kiln_cuts_t *cuts) {
+  uint32_t number = (uint32_t)cuts->count + 1;
+  if (group->member_count <= 1) return cut_one(arena, graph, group, number, why, cuts);
+  for (uint32_t m = group->member_count / 2; m < group->member_count; m++)
+    keep_apart(arena, cuts, group->members[m].stores, group->members[m].store_count, number, why);
+  return true;
+}
+
+bool kiln_cut_kernel(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_group_t *group,
+                     const char *why, kiln_cuts_t *cuts) {
+  uint32_t number = (uint32_t)cuts->count + 1; /* one for all: the parts of members meet again */
+  if (group->member_count <= 1) return cut_one(arena, graph, group, number, why, cuts);
+  bool any = false;
+  for (uint32_t m = 0; m < group->member_count; m++)
+    any |= cut_one(arena, graph, &group->members[m], number, why, cuts);
+  return any;
 }

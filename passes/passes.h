@@ -80,5 +80,9 @@ kiln_status_t kiln_group(kiln_arena_t *arena, const kiln_graph_t *graph, const k
  * one node already. */
 bool kiln_cut_group(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_group_t *group,
                     const char *why, kiln_cuts_t *cuts);
+/* The same, so that the group's kernel is another one: members, which share it, are divided alike, and half
+ * of them would have it still. False when each is one node. */
+bool kiln_cut_kernel(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_group_t *group,
+                     const char *why, kiln_cuts_t *cuts);
 
 #endif

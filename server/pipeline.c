@@ -156,7 +156,7 @@ kiln_status_t kiln_pipeline_divide(kiln_arena_t *arena, const kiln_target_t *tar
   size_t cuts_before = pipeline->cuts.count;
   for (size_t i = 0; i < count; i++) {
     const kiln_group_t *unfit = &pipeline->grouping->groups[verdicts[i].group];
-    if (!kiln_cut_group(arena, pipeline->optimized, unfit, verdicts[i].why, &pipeline->cuts))
+    if (!kiln_cut_kernel(arena, pipeline->optimized, unfit, verdicts[i].why, &pipeline->cuts))
       let_stand(arena, pipeline, verdicts[i].group);
   }
   if (pipeline->cuts.count == cuts_before) return NULL;

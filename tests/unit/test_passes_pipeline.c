@@ -148,6 +148,26 @@ static void a_kernel_found_unfit_later_is_divided_until_it_is_one_node(void **st
   assert_true(kiln_pipeline_stands(&pipeline, single));
 }
 
+static void members_that_share_an_unfit_kernel_are_divided_alike(void **state) {
+  kiln_arena_t *arena = *state;
+  kiln_target_t target = h200();
+  kiln_options_t options = {0};
+  kiln_pipeline_t pipeline;
+  const kiln_verdict_t verdict = {0, "it spills"};
+  assert_null(kiln_pipeline_generate(
+      arena,
+      kiln_test_graph(arena, "graph g(%a: f32[64,512], %b: f32[96,512]) {"
+                             " %c = softmax(%a) {dim=1} %d = neg(%c) %e = exp(%d) %f = sum(%e) {dims=[1]}"
+                             " %p = softmax(%b) {dim=1} %q = neg(%p) %r = exp(%q) %s = sum(%r) {dims=[1]}"
+                             " return %f, %s }"),
+      &target, &options, &any_symbols, NULL, &pipeline));
+  assert_int_equal(pipeline.grouping->group_count, 1);
+  assert_int_equal(pipeline.grouping->groups[0].member_count, 2);
+  assert_null(kiln_pipeline_divide(arena, &target, &options, &any_symbols, &verdict, 1, &pipeline));
+  assert_int_equal(pipeline.grouping->group_count, 2);
+  for (uint32_t k = 0; k < 2; k++) assert_int_equal(pipeline.grouping->groups[k].member_count, 2);
+}
+
 static void errors_say_what_was_being_done(void **state) {
   kiln_arena_t *arena = *state;
   kiln_target_t target = h200();
@@ -236,6 +256,7 @@ int main(void) {
       TEST(plan_carries_large_constants_once_and_numbers_them_itself),
       TEST(plan_holds_boundary_tensors_slots_and_launches),
       TEST(a_kernel_found_unfit_later_is_divided_until_it_is_one_node),
+      TEST(members_that_share_an_unfit_kernel_are_divided_alike),
       TEST(errors_say_what_was_being_done),
       TEST(a_symbol_is_known_by_its_divisor_and_by_tensors_past_32_bits),
       TEST(plan_key_depends_on_everything_but_names_and_order),
