@@ -1,13 +1,13 @@
 /* bench/grouping.c: matrix products in one launch against the same products one by one.
  *
- * Each set is f16 products with bias over 1,024 and 2,048 rows, compiled as one graph (one launch, or the bench
- * fails) and as one graph for each product. Both run on the emulated device, which counts: the roofline estimate
- * of its time, sectors requested, instructions. Per set:
+ * Each set is f16 products with bias over 1,024 and 2,048 rows, compiled as one graph (one launch, or the
+ * bench fails) and as one graph for each product. Both run on the emulated device, which counts: the roofline
+ * estimate of its time, sectors requested, instructions. Per set:
  *
  * - time: grouped over one by one, by the estimate; never above 1;
- * - gain: its inverse, and over the most there is: the estimates of all one by one over the longest of them, or
- *   over what they are worth on a full device (each times its tiles per SM), whichever is more. Equal members of
- *   t tiles can gain min(members, SMs / t);
+ * - gain: its inverse, and over the most there is: the estimates of all one by one over the longest of them,
+ * or over what they are worth on a full device (each times its tiles per SM), whichever is more. Equal
+ * members of t tiles can gain min(members, SMs / t);
  * - sectors, instructions: grouped over one by one;
  * - compile: seconds of the grouped kernel; bytes that it spills.
  *
@@ -38,19 +38,48 @@ typedef struct {
 } set_t;
 
 #define NARROW_AND_WIDE                                                                                      \
-  {512, 704}, {256, 704}, {512, 120}, {256, 120}, {256, 328}, {256, 328}, {128, 480}, {256, 480}
+  {512, 704}, {256, 704}, {512, 120}, {256, 120}, {256, 328}, {256, 328}, {128, 480}, { 256, 480 }
 
 static const set_t sets[] = {
     {"eight", 8, {NARROW_AND_WIDE}},
     {"eight and two of K = 3200", 10, {NARROW_AND_WIDE, {256, 3200}, {128, 3200}}},
     {"fifteen",
      15,
-     {{768, 144}, {384, 2400}, {384, 360}, {512, 176}, {512, 112}, {128, 64}, {128, 72}, {128, 64}, {128, 64},
-      {128, 72}, {128, 120}, {128, 120}, {128, 64}, {128, 120}, {128, 120}}},
+     {{768, 144},
+      {384, 2400},
+      {384, 360},
+      {512, 176},
+      {512, 112},
+      {128, 64},
+      {128, 72},
+      {128, 64},
+      {128, 64},
+      {128, 72},
+      {128, 120},
+      {128, 120},
+      {128, 64},
+      {128, 120},
+      {128, 120}}},
     {"2 of 256x256", 2, {{256, 256}, {256, 256}}},
-    {"17 of 160x512", 17, {{160, 512}, {160, 512}, {160, 512}, {160, 512}, {160, 512}, {160, 512},
-                           {160, 512}, {160, 512}, {160, 512}, {160, 512}, {160, 512}, {160, 512},
-                           {160, 512}, {160, 512}, {160, 512}, {160, 512}, {160, 512}}},
+    {"17 of 160x512",
+     17,
+     {{160, 512},
+      {160, 512},
+      {160, 512},
+      {160, 512},
+      {160, 512},
+      {160, 512},
+      {160, 512},
+      {160, 512},
+      {160, 512},
+      {160, 512},
+      {160, 512},
+      {160, 512},
+      {160, 512},
+      {160, 512},
+      {160, 512},
+      {160, 512},
+      {160, 512}}},
 };
 
 typedef struct {
@@ -74,7 +103,8 @@ static void require(kiln_status_t status, const char *what) {
 
 /* --- a graph on a device ------------------------------------------------------------------------------- */
 
-static const kiln_graph_t *make_graph(kiln_arena_t *arena, int rows, const product_t *products, uint32_t count) {
+static const kiln_graph_t *make_graph(kiln_arena_t *arena, int rows, const product_t *products,
+                                      uint32_t count) {
   kiln_buffer_t *text = kiln_buffer_in_arena(arena);
   kiln_graph_list_t list = {0};
   kiln_buffer_puts(text, "graph g(");
@@ -106,15 +136,16 @@ typedef struct {
   kiln_host_span_t *inputs;
 } loaded_t;
 
-static loaded_t load(const bench_t *bench, kiln_arena_t *arena, kiln_device_t *device, const kiln_graph_t *graph,
-                     figures_t *out) {
+static loaded_t load(const bench_t *bench, kiln_arena_t *arena, kiln_device_t *device,
+                     const kiln_graph_t *graph, figures_t *out) {
   static const kiln_options_t options = {0};
   static const kiln_symbol_class_t no_symbols = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
   const kiln_device_info_t *info = kiln_device_info(device);
   const char *identity = kiln_compiler_identity(bench->compiler);
   kiln_pipeline_t pipeline;
   loaded_t loaded;
-  require(kiln_pipeline_generate(arena, graph, &info->target, &options, &no_symbols, NULL, &pipeline), "kernels");
+  require(kiln_pipeline_generate(arena, graph, &info->target, &options, &no_symbols, NULL, &pipeline),
+          "kernels");
   uint32_t count = out->launches = pipeline.grouping->group_count;
   kiln_digest_t *keys = KILN_NEW_ARRAY(arena, kiln_digest_t, count);
   kiln_kernel_artifact_t *artifacts = KILN_NEW_ARRAY(arena, kiln_kernel_artifact_t, count);
@@ -156,7 +187,8 @@ static void run_counted(kiln_arena_t *arena, kiln_device_t *device, const loaded
   for (uint32_t i = 0; i < loaded->plan->output_count; i++)
     outputs[i] = make_operand(arena, &loaded->plan->outputs[i]);
   require(kiln_device_count(device, true), "counting");
-  require(kiln_device_execute(device, loaded->executable, NULL, loaded->inputs, outputs, &timings), "running");
+  require(kiln_device_execute(device, loaded->executable, NULL, loaded->inputs, outputs, &timings),
+          "running");
   require(kiln_device_counters(device, json), "counters");
   const char *text = kiln_buffer_text(json);
   out->estimated_ns = sum_of(text, "estimated_ns");
@@ -178,7 +210,8 @@ static figures_t measure(const bench_t *bench, int rows, const product_t *produc
   kiln_device_unload(bench->emulated, loaded.executable);
   if (bench->cuda) {
     loaded = load(bench, &arena, bench->cuda, graph, &unused);
-    require(kiln_device_time(bench->cuda, loaded.executable, NULL, loaded.inputs, 100, &out.event_ns), "timing");
+    require(kiln_device_time(bench->cuda, loaded.executable, NULL, loaded.inputs, 100, &out.event_ns),
+            "timing");
     kiln_device_unload(bench->cuda, loaded.executable);
   }
   kiln_arena_deinit(&arena);
@@ -199,10 +232,11 @@ static void print_set(const bench_t *bench, const set_t *set, int rows) {
     longest_ns = fmax(longest_ns, one.estimated_ns);
     full_ns += one.estimated_ns * fmin(1, one.blocks / sms);
   }
-  double gain = apart.estimated_ns / grouped.estimated_ns, most = apart.estimated_ns / fmax(longest_ns, full_ns);
-  printf("%-26s %5d %8u %7.3f %6.2f %8.2f %8.3f %7.3f %8.2f %6d", set->name, rows, grouped.launches, 1 / gain, gain,
-         gain / most, grouped.sectors / apart.sectors, grouped.instructions / apart.instructions, grouped.compile_s,
-         grouped.spilled);
+  double gain = apart.estimated_ns / grouped.estimated_ns,
+         most = apart.estimated_ns / fmax(longest_ns, full_ns);
+  printf("%-26s %5d %8u %7.3f %6.2f %8.2f %8.3f %7.3f %8.2f %6d", set->name, rows, grouped.launches, 1 / gain,
+         gain, gain / most, grouped.sectors / apart.sectors, grouped.instructions / apart.instructions,
+         grouped.compile_s, grouped.spilled);
   if (bench->cuda) printf(" %10.3f", grouped.event_ns / apart.event_ns);
   printf("\n");
 }
@@ -217,8 +251,8 @@ int main(int argc, char **argv) {
   require(kiln_device_create(&emulated, &bench.emulated), "the emulated device");
   kiln_status_t status = kiln_device_create(&cuda, &bench.cuda);
   kiln_status_free(status);
-  printf("%-26s %5s %8s %7s %6s %8s %8s %7s %8s %6s%s\n", "set", "rows", "launches", "time", "gain", "of most",
-         "sectors", "instr", "compile", "spills", bench.cuda ? "       GPU" : "");
+  printf("%-26s %5s %8s %7s %6s %8s %8s %7s %8s %6s%s\n", "set", "rows", "launches", "time", "gain",
+         "of most", "sectors", "instr", "compile", "spills", bench.cuda ? "       GPU" : "");
   for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
     if (argc > 1 && !strstr(sets[i].name, argv[1])) continue;
     for (int rows = 1024; rows <= 2048; rows *= 2) print_set(&bench, &sets[i], rows);

@@ -3,8 +3,8 @@
  * 1. Columns: about half as many as elements, so that a thread has two vectors in flight; at most 4096, so
  * that a block holds a row. Short rows have a column per element.
  * 2. Threads: one per vector of columns, at most 512 (1024 where a vector is one element): the registers of
- * an SM hold two such blocks. A few threads, a warp or a block share a row; rows of less than a block share
- * one.
+ * an SM hold two such blocks. A few threads, a warp (up to 256 columns, in several vectors a thread) or a
+ * block share a row; rows of less than a block share one.
  * 3. Rounds: as many as the row needs, if what is kept then fits 64 registers of a thread and the functions
  * of the math library are few enough to compile in time. Else none, and each pass reads the row by a loop.
  * 4. Parts: a row that is longer than what one block can keep is cut when there are too few rows to fill the
@@ -21,7 +21,7 @@ enum {
   DEFAULT_TYPICAL = 1024,
   MOST_COLUMNS = 4096,
   LEAST_COLUMNS = 32,
-  COLUMN_PER_ELEMENT = 128, /* up to here */
+  WARP_COLUMNS = 256, /* that a warp has alone: no barriers, and the ends of rows are in one block */
   MOST_THREADS = 512,
   MOST_SCALAR_THREADS = 1024,
   MOST_ROUNDS = 8,
@@ -82,9 +82,10 @@ kiln_rows_tile_t kiln_rows_tile(const kiln_kernel_t *kernel, const kiln_region_t
   kiln_dim_t extent = kernel->axes[region->axes[region->axis_count - 1]].extent;
   int64_t length = kiln_rows_typical_length(kernel->graph, extent);
   kiln_rows_tile_t tile = {.columns = power_above(length)};
-  if (tile.columns > COLUMN_PER_ELEMENT) tile.columns /= 2;
+  if (tile.columns > 256) tile.columns /= 2;
   tile.threads =
       at_most(tile.columns / region->lanes, region->lanes > 1 ? MOST_THREADS : MOST_SCALAR_THREADS);
+  if (tile.columns <= WARP_COLUMNS && region->lanes > 1) tile.threads = at_most(tile.threads, 32);
   if (grouped && grouped->lanes) tile.threads = at_most(tile.columns / grouped->lanes, MOST_THREADS);
   tile.groups = tile.columns / (tile.threads * region->lanes);
   tile.parts = kiln_rows_parts(kiln_rows_typical_points(kernel, region->axes, region->axis_count - 1), length,

@@ -1,10 +1,10 @@
 /* emulator/exec_bulk.c: bulk copies between global and shared memory (cp.async.bulk), and all work of the
  * asynchronous proxy that a block has pending.
  *
- * Like cp.async, a transfer happens as late as the program allows: when somebody asks the mbarrier that it tells
- * of its end, or waits for its bulk group, or when its thread, or its whole block, exits. A kernel that does not
- * wait sees what was there before. Bounds are checked, sectors counted and bytes marked as read and written when
- * the instruction is issued, 512 bytes to a request. See ops.h for who calls these.
+ * Like cp.async, a transfer happens as late as the program allows: when somebody asks the mbarrier that it
+ * tells of its end, or waits for its bulk group, or when its thread, or its whole block, exits. A kernel that
+ * does not wait sees what was there before. Bounds are checked, sectors counted and bytes marked as read and
+ * written when the instruction is issued, 512 bytes to a request. See ops.h for who calls these.
  */
 #include "emulator/checks.h"
 #include "emulator/exec_memory.h"
@@ -107,8 +107,8 @@ static uint64_t address_of(emu_warp_t *w, const emu_inst_t *i, uint32_t operand,
 }
 
 /* Counts and checks the access in pieces that a warp would have made of it. */
-static void account(emu_warp_t *w, const emu_inst_t *i, uint64_t address, unsigned char *pointer, uint32_t bytes,
-                    emu_space_t space, emu_access_t access) {
+static void account(emu_warp_t *w, const emu_inst_t *i, uint64_t address, unsigned char *pointer,
+                    uint32_t bytes, emu_space_t space, emu_access_t access) {
   uint32_t active = w->mask;
   emu_inst_t piece = *i;
   piece.bytes = GRAIN;
@@ -129,8 +129,8 @@ static void account(emu_warp_t *w, const emu_inst_t *i, uint64_t address, unsign
 }
 
 /* Where the lane's bytes are; NULL after a fault. */
-static unsigned char *locate(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, uint32_t lane, uint32_t bytes,
-                             emu_access_t access) {
+static unsigned char *locate(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, uint32_t lane,
+                             uint32_t bytes, emu_access_t access) {
   uint64_t address = address_of(w, i, operand, lane), last = address + bytes - GRAIN;
   emu_space_t space = i->space;
   emu_range_t range;
@@ -144,9 +144,9 @@ static unsigned char *locate(emu_warp_t *w, const emu_inst_t *i, uint32_t operan
   return first;
 }
 
-/* args: destination, source, bytes, barrier. The instruction stands for its destination, i->other for its source
- * and, where there is one, i->other->other for the barrier. arg_count: 1 for a reduction, whose kind, mode and
- * bytes are those of an atomic. */
+/* args: destination, source, bytes, barrier. The instruction stands for its destination, i->other for its
+ * source and, where there is one, i->other->other for the barrier. arg_count: 1 for a reduction, whose kind,
+ * mode and bytes are those of an atomic. */
 static const emu_inst_t *issue(emu_warp_t *w, const emu_inst_t *i, uint32_t lane) {
   const emu_inst_t *source = i->other, *told = source->other;
   uint32_t bytes = emu_u32(w, i->args[2])[lane];
@@ -173,7 +173,8 @@ static const emu_inst_t *issue(emu_warp_t *w, const emu_inst_t *i, uint32_t lane
       return emu_bad_access(w, told, lane, address, space, 8, EMU_ACCESS_ATOMIC);
   }
   if (emu_transfer_add(w, t)) return i + 1;
-  return emu_fault(w, i, lane, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "the host has no memory for pending copies");
+  return emu_fault(w, i, lane, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+                   "the host has no memory for pending copies");
 }
 
 const emu_inst_t *emu_exec_bulk(emu_warp_t *w, const emu_inst_t *i) {

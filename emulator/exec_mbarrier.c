@@ -1,11 +1,12 @@
 /* emulator/exec_mbarrier.c: mbarrier objects: barriers in shared memory that count arrivals and bytes.
  *
- * The object's 64 bits are opaque to programs. Here: the phase's parity (bit 63), a mark (62), the transaction
- * count (40 to 60, signed), arrivals expected in each phase (20 to 39) and still pending in this one (0 to 19).
- * A phase is complete when nothing is pending in either count; then the next begins. A state that an arrival
- * returns is the object before it. Whoever waits asks again and again, giving way in between. What the race
- * checker learns of a wait that is over is what it would of a barrier of the block. Source: PTX ISA, "mbarrier".
- * See ops.h for who calls these; a block's threads run on one worker, so that nothing here is atomic.
+ * The object's 64 bits are opaque to programs. Here: the phase's parity (bit 63), a mark (62), the
+ * transaction count (40 to 60, signed), arrivals expected in each phase (20 to 39) and still pending in this
+ * one (0 to 19). A phase is complete when nothing is pending in either count; then the next begins. A state
+ * that an arrival returns is the object before it. Whoever waits asks again and again, giving way in between.
+ * What the race checker learns of a wait that is over is what it would of a barrier of the block. Source: PTX
+ * ISA, "mbarrier". See ops.h for who calls these; a block's threads run on one worker, so that nothing here
+ * is atomic.
  */
 #include "emulator/checks.h"
 #include "emulator/mbarrier.h"
@@ -45,7 +46,9 @@ static uint64_t take_arrivals(uint64_t state, uint32_t count, bool drop) {
   return state - taken - (drop ? dropped << COUNT_BITS : 0);
 }
 
-void emu_mbarrier_complete(unsigned char *barrier, uint32_t bytes) { store(barrier, add_tx(load(barrier), 0 - bytes)); }
+void emu_mbarrier_complete(unsigned char *barrier, uint32_t bytes) {
+  store(barrier, add_tx(load(barrier), 0 - bytes));
+}
 void emu_mbarrier_arrive(unsigned char *barrier) { store(barrier, take_arrivals(load(barrier), 1, false)); }
 void emu_mbarrier_expect_arrival(unsigned char *barrier) {
   uint64_t state = load(barrier) + 1;
@@ -130,8 +133,8 @@ static void change(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, unsigned c
   }
 }
 
-/* arg: result (state or predicate) or 0, address, count or state or parity, bytes of .expect_tx; 0 where absent.
- * kind: an emu_mbarrier_op_t; mode: 1 for .parity. */
+/* arg: result (state or predicate) or 0, address, count or state or parity, bytes of .expect_tx; 0 where
+ * absent. kind: an emu_mbarrier_op_t; mode: 1 for .parity. */
 const emu_inst_t *emu_exec_mbarrier(emu_warp_t *w, const emu_inst_t *i) {
   emu_request_t r;
   if (!resolve(w, i, &r)) return NULL;

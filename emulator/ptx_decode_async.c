@@ -129,9 +129,8 @@ static void decode_bulk(emu_builder_t *b, emu_statement_t *s) {
     emu_put(b, s, (emu_inst_t){.fn = emu_exec_bulk_commit, .class = EMU_CLASS_CONTROL});
   } else if (emu_take(s, "wait_group")) {
     emu_put(b, s,
-            (emu_inst_t){.fn = emu_exec_bulk_wait,
-                         .class = EMU_CLASS_CONTROL,
-                         .offset = (int64_t)group_count(b, s)});
+            (emu_inst_t){
+                .fn = emu_exec_bulk_wait, .class = EMU_CLASS_CONTROL, .offset = (int64_t)group_count(b, s)});
   } else if (emu_take(s, "prefetch")) {
     emu_put(b, s, (emu_inst_t){.fn = emu_exec_nothing, .class = EMU_CLASS_CONTROL});
   } else {
@@ -155,9 +154,8 @@ static void decode_cp(emu_builder_t *b, emu_statement_t *s) {
     emu_put(b, s, (emu_inst_t){.fn = emu_exec_copy_wait, .class = EMU_CLASS_CONTROL, .mode = 1});
   } else if (emu_take(s, "wait_group")) {
     emu_put(b, s,
-            (emu_inst_t){.fn = emu_exec_copy_wait,
-                         .class = EMU_CLASS_CONTROL,
-                         .offset = (int64_t)group_count(b, s)});
+            (emu_inst_t){
+                .fn = emu_exec_copy_wait, .class = EMU_CLASS_CONTROL, .offset = (int64_t)group_count(b, s)});
   } else {
     put_copy_async(b, s);
   }
@@ -169,10 +167,10 @@ static bool take_mbarrier_op(emu_statement_t *s, emu_inst_t *inst) {
   static const struct {
     const char *name;
     emu_mbarrier_op_t op;
-  } rows[] = {{"init", EMU_MBARRIER_INIT},           {"inval", EMU_MBARRIER_INVALIDATE},
-              {"arrive", EMU_MBARRIER_ARRIVE},       {"arrive_drop", EMU_MBARRIER_DROP},
-              {"test_wait", EMU_MBARRIER_TEST},      {"try_wait", EMU_MBARRIER_TEST},
-              {"expect_tx", EMU_MBARRIER_EXPECT},    {"complete_tx", EMU_MBARRIER_COMPLETE}};
+  } rows[] = {{"init", EMU_MBARRIER_INIT},        {"inval", EMU_MBARRIER_INVALIDATE},
+              {"arrive", EMU_MBARRIER_ARRIVE},    {"arrive_drop", EMU_MBARRIER_DROP},
+              {"test_wait", EMU_MBARRIER_TEST},   {"try_wait", EMU_MBARRIER_TEST},
+              {"expect_tx", EMU_MBARRIER_EXPECT}, {"complete_tx", EMU_MBARRIER_COMPLETE}};
   for (size_t n = 0; n < sizeof rows / sizeof rows[0]; n++) {
     if (!emu_take(s, rows[n].name)) continue;
     inst->kind = (uint8_t)rows[n].op;
@@ -269,9 +267,6 @@ static void decode_mapa(emu_builder_t *b, emu_statement_t *s) {
   emu_written(b, s, &result);
 }
 
-const emu_decoder_row_t emu_async_decoders[] = {{"cp", decode_cp},
-                                                {"mbarrier", decode_mbarrier},
-                                                {"createpolicy", decode_createpolicy},
-                                                {"mapa", decode_mapa},
-                                                {"getctarank", decode_getctarank},
-                                                {NULL, NULL}};
+const emu_decoder_row_t emu_async_decoders[] = {
+    {"cp", decode_cp},     {"mbarrier", decode_mbarrier},     {"createpolicy", decode_createpolicy},
+    {"mapa", decode_mapa}, {"getctarank", decode_getctarank}, {NULL, NULL}};

@@ -1,5 +1,5 @@
-/* emulator/ptx_decode_move.c: decodes moves, with their packing and unpacking, special registers that are read
- * by an instruction of their own, and logic, of predicates too; see ptx_decode.h. */
+/* emulator/ptx_decode_move.c: decodes moves, with their packing and unpacking, special registers that are
+ * read by an instruction of their own, and logic, of predicates too; see ptx_decode.h. */
 #include "emulator/ptx_decode.h"
 
 #include <string.h>
@@ -145,7 +145,6 @@ static void decode_logic(emu_builder_t *b, emu_statement_t *s) {
   emu_put(b, s, inst);
 }
 
-const emu_decoder_row_t emu_move_decoders[] = {{"mov", decode_mov},   {"lop3", decode_lop3},
-                                               {"and", decode_logic}, {"or", decode_logic},
-                                               {"xor", decode_logic}, {"not", decode_logic},
-                                               {NULL, NULL}};
+const emu_decoder_row_t emu_move_decoders[] = {
+    {"mov", decode_mov},   {"lop3", decode_lop3}, {"and", decode_logic}, {"or", decode_logic},
+    {"xor", decode_logic}, {"not", decode_logic}, {NULL, NULL}};

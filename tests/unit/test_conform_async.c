@@ -1,9 +1,9 @@
-/* tests/unit/test_conform_async.c: conformance of work that goes on beside its thread, and of what waits for it:
- * cp.async at the edges of memory, mbarrier, bulk copies and reductions, the barrier of a cluster.
+/* tests/unit/test_conform_async.c: conformance of work that goes on beside its thread, and of what waits for
+ * it: cp.async at the edges of memory, mbarrier, bulk copies and reductions, the barrier of a cluster.
  *
- * Source: PTX ISA, sections "cp.async", "mbarrier", "cp.async.bulk", "barrier.cluster". Open: when between its
- * issue and its wait a copy happens; the emulated device takes the latest moment, and a test relies on that to
- * show that a missing wait shows.
+ * Source: PTX ISA, sections "cp.async", "mbarrier", "cp.async.bulk", "barrier.cluster". Open: when between
+ * its issue and its wait a copy happens; the emulated device takes the latest moment, and a test relies on
+ * that to show that a missing wait shows.
  */
 #include "tests/support/conform.h"
 
@@ -17,29 +17,30 @@
 #include <string.h>
 
 /* Short names for instructions, as CUDA C++ functions. */
-#define WRAPPERS                                                                                             \
-  "typedef unsigned u32; typedef unsigned long long u64;\n"                                                  \
-  "#define DEV static __device__ __forceinline__\n"                                                          \
-  "DEV u32 at(const void *p) { return (u32)__cvta_generic_to_shared(p); }\n"                                 \
-  "DEV void init(u64 *b, u32 n) { asm volatile(\"mbarrier.init.shared.b64 [%0], %1;\" :: \"r\"(at(b)), \"r\"(n) : \"memory\"); }\n" \
-  "DEV u64 arrive(u64 *b) { u64 s; asm volatile(\"mbarrier.arrive.shared.b64 %0, [%1];\" : \"=l\"(s) : \"r\"(at(b)) : \"memory\"); return s; }\n" \
-  "DEV u64 arrive_n(u64 *b, u32 n) { u64 s; asm volatile(\"mbarrier.arrive.shared.b64 %0, [%1], %2;\" : \"=l\"(s) : \"r\"(at(b)), \"r\"(n) : \"memory\"); return s; }\n" \
-  "DEV void drop(u64 *b) { asm volatile(\"mbarrier.arrive_drop.shared::cta.b64 _, [%0];\" :: \"r\"(at(b)) : \"memory\"); }\n" \
-  "DEV void expect(u64 *b, u32 n) { asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\" :: \"r\"(at(b)), \"r\"(n) : \"memory\"); }\n" \
-  "DEV bool test(u64 *b, u64 s) { u32 r; asm volatile(\"{.reg .pred p; mbarrier.test_wait.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}\" : \"=r\"(r) : \"r\"(at(b)), \"l\"(s) : \"memory\"); return r; }\n" \
-  "DEV bool over(u64 *b, u32 parity) { u32 r; asm volatile(\"{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}\" : \"=r\"(r) : \"r\"(at(b)), \"r\"(parity) : \"memory\"); return r; }\n" \
-  "DEV u32 pending(u64 s) { u32 r; asm volatile(\"mbarrier.pending_count.b64 %0, %1;\" : \"=r\"(r) : \"l\"(s)); return r; }\n" \
+#define WRAPPERS                                                                                                                                                                                                                         \
+  "typedef unsigned u32; typedef unsigned long long u64;\n"                                                                                                                                                                              \
+  "#define DEV static __device__ __forceinline__\n"                                                                                                                                                                                      \
+  "DEV u32 at(const void *p) { return (u32)__cvta_generic_to_shared(p); }\n"                                                                                                                                                             \
+  "DEV void init(u64 *b, u32 n) { asm volatile(\"mbarrier.init.shared.b64 [%0], %1;\" :: \"r\"(at(b)), \"r\"(n) : \"memory\"); }\n"                                                                                                      \
+  "DEV u64 arrive(u64 *b) { u64 s; asm volatile(\"mbarrier.arrive.shared.b64 %0, [%1];\" : \"=l\"(s) : \"r\"(at(b)) : \"memory\"); return s; }\n"                                                                                        \
+  "DEV u64 arrive_n(u64 *b, u32 n) { u64 s; asm volatile(\"mbarrier.arrive.shared.b64 %0, [%1], %2;\" : \"=l\"(s) : \"r\"(at(b)), \"r\"(n) : \"memory\"); return s; }\n"                                                                 \
+  "DEV void drop(u64 *b) { asm volatile(\"mbarrier.arrive_drop.shared::cta.b64 _, [%0];\" :: \"r\"(at(b)) : \"memory\"); }\n"                                                                                                            \
+  "DEV void expect(u64 *b, u32 n) { asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\" :: \"r\"(at(b)), \"r\"(n) : \"memory\"); }\n"                                                                                \
+  "DEV bool test(u64 *b, u64 s) { u32 r; asm volatile(\"{.reg .pred p; mbarrier.test_wait.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}\" : \"=r\"(r) : \"r\"(at(b)), \"l\"(s) : \"memory\"); return r; }\n"                            \
+  "DEV bool over(u64 *b, u32 parity) { u32 r; asm volatile(\"{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}\" : \"=r\"(r) : \"r\"(at(b)), \"r\"(parity) : \"memory\"); return r; }\n"       \
+  "DEV u32 pending(u64 s) { u32 r; asm volatile(\"mbarrier.pending_count.b64 %0, %1;\" : \"=r\"(r) : \"l\"(s)); return r; }\n"                                                                                                           \
   "DEV void load(void *d, const void *s, u32 n, u64 *b) { asm volatile(\"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\" :: \"r\"(at(d)), \"l\"(s), \"r\"(n), \"r\"(at(b)) : \"memory\"); }\n" \
-  "DEV void store(void *d, const void *s, u32 n) { asm volatile(\"cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\" :: \"l\"(d), \"r\"(at(s)), \"r\"(n) : \"memory\"); }\n" \
-  "DEV void commit() { asm volatile(\"cp.async.bulk.commit_group;\" ::: \"memory\"); }\n"                    \
+  "DEV void store(void *d, const void *s, u32 n) { asm volatile(\"cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\" :: \"l\"(d), \"r\"(at(s)), \"r\"(n) : \"memory\"); }\n"                                                  \
+  "DEV void commit() { asm volatile(\"cp.async.bulk.commit_group;\" ::: \"memory\"); }\n"                                                                                                                                                \
   "DEV void drain() { asm volatile(\"cp.async.bulk.wait_group 0;\" ::: \"memory\"); }\n"
 
-static CUfunction compile(const char *source) { return emu_function(emu_compile_for(source, "compute_90"), "k"); }
+static CUfunction compile(const char *source) {
+  return emu_function(emu_compile_for(source, "compute_90"), "k");
+}
 
 /* --- cp.async --- */
 
-static const char partial_copy[] =
-    WRAPPERS
+static const char partial_copy[] = WRAPPERS
     "extern \"C\" __global__ void k(const char *from, char *to, u32 bytes) {\n"
     "  __shared__ __align__(16) char tile[16];\n"
     "  asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2; cp.async.wait_all;\" :: \"r\"(at(tile)), \"l\"(from),\n"
@@ -78,8 +79,7 @@ static void a_partial_source_is_aligned_as_a_whole_one(void **state) {
 
 static void a_copy_whose_source_is_ignored_fills_with_zeros(void **state) {
   (void)state;
-  static const char source[] =
-      WRAPPERS
+  static const char source[] = WRAPPERS
       "extern \"C\" __global__ void k(const u32 *from, u32 *to) {\n"
       "  __shared__ u32 tile[64]; int t = threadIdx.x;\n"
       "  asm volatile(\"{.reg .pred p; setp.lt.u32 p, %2, 20; cp.async.ca.shared.global [%0], [%1], 4, p;\\n\"\n"
@@ -102,8 +102,7 @@ static void a_copy_whose_source_is_ignored_fills_with_zeros(void **state) {
 /* One thread does by itself what the ISA says of phases, arrivals and states, step by step. */
 static void an_mbarrier_counts_arrivals_and_bytes_of_a_phase(void **state) {
   (void)state;
-  static const char source[] =
-      WRAPPERS
+  static const char source[] = WRAPPERS
       "extern \"C\" __global__ void k(u32 *o) {\n"
       "  __shared__ u64 b; int n = 0;\n"
       "  init(&b, 3);\n"
@@ -111,20 +110,24 @@ static void an_mbarrier_counts_arrivals_and_bytes_of_a_phase(void **state) {
       "  u64 t = arrive_n(&b, 2); o[n++] = pending(t); o[n++] = test(&b, s); o[n++] = test(&b, t);\n"
       "  o[n++] = over(&b, 0); o[n++] = over(&b, 1);\n" /* phase 1 */
       "  drop(&b); s = arrive(&b); o[n++] = pending(s); arrive(&b); o[n++] = test(&b, s); o[n++] = over(&b, 1);\n"
-      "  s = arrive(&b); o[n++] = pending(s); o[n++] = over(&b, 0); arrive(&b); o[n++] = over(&b, 0);\n" /* 2 of 2 */
+      "  s = arrive(&b); o[n++] = pending(s); o[n++] = over(&b, 0); arrive(&b); o[n++] = over(&b, 0);\n" /* 2
+                                                                                                            of
+                                                                                                            2
+                                                                                                          */
       "  expect(&b, 48); s = arrive(&b); o[n++] = test(&b, s);\n"
       "  asm volatile(\"mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], 32;\" :: \"r\"(at(&b)) : \"memory\");\n"
       "  o[n++] = test(&b, s);\n"
       "  asm volatile(\"mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], 16;\" :: \"r\"(at(&b)) : \"memory\");\n"
       "  o[n++] = test(&b, s);\n"
       "  asm volatile(\"mbarrier.inval.shared.b64 [%0];\" :: \"r\"(at(&b)) : \"memory\"); b = 5; o[n++] = (u32)b;\n}\n";
-  static const uint32_t want[] = {3, 0, 0, 1, /* one of three arrived */
-                                  2, 1, 1,    /* all did: phase 0 is over */
-                                  1, 0,       /* and phase 1 is not */
-                                  2, 1, 1,    /* a dropped arrival counts in its own phase */
-                                  2, 0, 1,    /* but two are enough for the next; parity 0 is over with phase 2 */
-                                  0, 0, 1,    /* bytes are waited for, too */
-                                  5};
+  static const uint32_t want[] = {
+      3, 0, 0, 1, /* one of three arrived */
+      2, 1, 1,    /* all did: phase 0 is over */
+      1, 0,       /* and phase 1 is not */
+      2, 1, 1,    /* a dropped arrival counts in its own phase */
+      2, 0, 1,    /* but two are enough for the next; parity 0 is over with phase 2 */
+      0, 0, 1,    /* bytes are waited for, too */
+      5};
   uint32_t got[sizeof want / sizeof want[0]];
   CUdeviceptr out = emu_alloc(sizeof got);
   EMU_OK(emu_run(compile(source), 1, 1, 0, EMU_ARGS(&out)));
@@ -133,32 +136,29 @@ static void an_mbarrier_counts_arrivals_and_bytes_of_a_phase(void **state) {
     if (got[n] != want[n]) fail_msg("step %zu: %u, not %u", n, got[n], want[n]);
 }
 
-/* Producers and consumers hand a buffer to and fro, warps of one block and lanes of one warp alike; nothing else
- * orders them, and no checker complains. */
+/* Producers and consumers hand a buffer to and fro, warps of one block and lanes of one warp alike; nothing
+ * else orders them, and no checker complains. */
 static void threads_that_wait_at_mbarriers_hand_data_over(void **state) {
   (void)state;
   static const char source[] =
-      WRAPPERS
-      "extern \"C\" __global__ void k(u32 *o, u32 producers, u32 rounds) {\n"
-      "  __shared__ u64 full, empty; __shared__ u32 buffer[64];\n"
-      "  u32 t = threadIdx.x, consumers = blockDim.x - producers;\n"
-      "  if (t == 0) { init(&full, producers); init(&empty, consumers); }\n"
-      "  __syncthreads();\n"
-      "  if (t < producers) {\n"
-      "    for (u32 r = 0; r < rounds; r++) {\n"
-      "      if (r) while (!over(&empty, (r - 1) & 1)) ;\n"
-      "      for (u32 n = t; n < 64; n += producers) buffer[n] = r * 64 + n;\n"
-      "      arrive(&full);\n    }\n"
-      "  } else {\n"
-      "    u32 sum = 0;\n"
-      "    for (u32 r = 0; r < rounds; r++) {\n"
-      "      while (!over(&full, r & 1)) ;\n"
-      "      for (u32 n = 0; n < 64; n++) sum = sum * 3 + buffer[n];\n"
-      "      arrive(&empty);\n    }\n"
-      "    o[t - producers] = sum;\n  }\n}\n";
-  static const struct {
-    unsigned threads, producers;
-  } rows[] = {{64, 32}, {32, 7}, {96, 1}, {2, 1}};
+      WRAPPERS "extern \"C\" __global__ void k(u32 *o, u32 producers, u32 rounds) {\n"
+               "  __shared__ u64 full, empty; __shared__ u32 buffer[64];\n"
+               "  u32 t = threadIdx.x, consumers = blockDim.x - producers;\n"
+               "  if (t == 0) { init(&full, producers); init(&empty, consumers); }\n"
+               "  __syncthreads();\n"
+               "  if (t < producers) {\n"
+               "    for (u32 r = 0; r < rounds; r++) {\n"
+               "      if (r) while (!over(&empty, (r - 1) & 1)) ;\n"
+               "      for (u32 n = t; n < 64; n += producers) buffer[n] = r * 64 + n;\n"
+               "      arrive(&full);\n    }\n"
+               "  } else {\n"
+               "    u32 sum = 0;\n"
+               "    for (u32 r = 0; r < rounds; r++) {\n"
+               "      while (!over(&full, r & 1)) ;\n"
+               "      for (u32 n = 0; n < 64; n++) sum = sum * 3 + buffer[n];\n"
+               "      arrive(&empty);\n    }\n"
+               "    o[t - producers] = sum;\n  }\n}\n";
+  static const struct { unsigned threads, producers; } rows[] = {{64, 32}, {32, 7}, {96, 1}, {2, 1}};
   unsigned rounds = 5;
   CUfunction k = compile(source);
   uint32_t want = 0, got[128];
@@ -176,8 +176,7 @@ static void threads_that_wait_at_mbarriers_hand_data_over(void **state) {
 /* The barrier is told when the thread's copies have happened: with .noinc by an arrival that it counts on. */
 static void copies_tell_an_mbarrier(void **state) {
   (void)state;
-  static const char source[] =
-      WRAPPERS
+  static const char source[] = WRAPPERS
       "#define COPY asm volatile(\"cp.async.ca.shared.global [%0], [%1], 4;\" :: \"r\"(at(tile + t)), \"l\"(from + t) : \"memory\")\n"
       "extern \"C\" __global__ void k(const u32 *from, u32 *o, int noinc) {\n"
       "  __shared__ u64 b; __shared__ u32 tile[64]; u32 t = threadIdx.x;\n"
@@ -200,11 +199,12 @@ static void copies_tell_an_mbarrier(void **state) {
 
 static void wrong_use_of_an_mbarrier_is_reported(void **state) {
   (void)state;
-  static const char source[] = WRAPPERS "extern \"C\" __global__ void k(u64 *global, u32 which) {\n"
-                                        "  __shared__ u64 b, c; b = 0;\n"
-                                        "  if (which == 0) arrive(&b);\n"
-                                        "  if (which == 1) { init(&c, 1); arrive_n(&c, 2); }\n"
-                                        "  if (which == 2) asm volatile(\"mbarrier.inval.b64 [%0];\" :: \"l\"(global));\n}\n";
+  static const char source[] =
+      WRAPPERS "extern \"C\" __global__ void k(u64 *global, u32 which) {\n"
+               "  __shared__ u64 b, c; b = 0;\n"
+               "  if (which == 0) arrive(&b);\n"
+               "  if (which == 1) { init(&c, 1); arrive_n(&c, 2); }\n"
+               "  if (which == 2) asm volatile(\"mbarrier.inval.b64 [%0];\" :: \"l\"(global));\n}\n";
   CUfunction k = compile(source);
   CUdeviceptr global = emu_alloc(8);
   EMU_OK(cuMemsetD8_v2(global, 0, 8));
@@ -224,8 +224,7 @@ static void wrong_use_of_an_mbarrier_is_reported(void **state) {
 
 static void bulk_copies_bring_and_take_what_their_waits_wait_for(void **state) {
   (void)state;
-  static const char source[] =
-      WRAPPERS
+  static const char source[] = WRAPPERS
       "extern \"C\" __global__ void k(const u32 *from, u32 *to, u32 *early) {\n"
       "  __shared__ __align__(16) u32 tile[1024]; __shared__ u64 b; u32 t = threadIdx.x;\n"
       "  for (u32 n = t; n < 1024; n += 64) tile[n] = 9;\n"
@@ -241,7 +240,8 @@ static void bulk_copies_bring_and_take_what_their_waits_wait_for(void **state) {
   uint32_t early[3];
   for (uint32_t n = 0; n < BULK_WORDS; n++) in[n] = n * n;
   memset(got, 0xff, sizeof got);
-  CUdeviceptr from = emu_upload(in, sizeof in), to = emu_upload(got, sizeof got), seen = emu_alloc(sizeof early);
+  CUdeviceptr from = emu_upload(in, sizeof in), to = emu_upload(got, sizeof got),
+              seen = emu_alloc(sizeof early);
   EMU_OK(emu_run(compile(source), 1, 64, 0, EMU_ARGS(&from, &to, &seen)));
   kiln_emu_counters_t c = emu_last_launch().counters;
   emu_download(got, to, sizeof got);
@@ -251,8 +251,8 @@ static void bulk_copies_bring_and_take_what_their_waits_wait_for(void **state) {
   assert_int_equal(early[0], 9);
   assert_int_equal(early[1], 0xffffffff);
   assert_int_equal(early[2], 1);
-  assert_int_equal(c.bytes_read, 4096 + 32);          /* and the sector that is read early */
-  assert_int_equal(c.bytes_written, 4096 + 32 + 32);  /* the 16 bytes behind, and `early` */
+  assert_int_equal(c.bytes_read, 4096 + 32);         /* and the sector that is read early */
+  assert_int_equal(c.bytes_written, 4096 + 32 + 32); /* the 16 bytes behind, and `early` */
 }
 
 #define ROW(name, operation, bytes, expression) {operation, bytes, name},
@@ -277,7 +277,9 @@ static void bulk_copies_bring_and_take_what_their_waits_wait_for(void **state) {
   X(bulk_f16, "add.noftz.f16", 2, conform_round_f16(F(f16, a, b)))                                           \
   X(bulk_bf16, "add.noftz.bf16", 2, conform_round_bf16(F(bf16, a, b)))                                       \
   X(bulk_min16, "min.f16", 2,                                                                                \
-    conform_value("f16", a) < conform_value("f16", b) || conform_value("f16", b) != conform_value("f16", b) ? a : b)
+    conform_value("f16", a) < conform_value("f16", b) || conform_value("f16", b) != conform_value("f16", b)  \
+        ? a                                                                                                  \
+        : b)
 REDUCTIONS(FUNCTION)
 
 /* cp.reduce.async.bulk with each operation: what the same atomics would do, element by element. */
@@ -287,21 +289,24 @@ static void bulk_reductions_combine_each_element(void **state) {
     const char *operation;
     uint32_t bytes; /* of an element */
     conform_expected_t expected;
-  } rows[] = {
-      REDUCTIONS(ROW)};
+  } rows[] = {REDUCTIONS(ROW)};
   enum { ROWS = sizeof rows / sizeof rows[0] };
   static unsigned char in[2048], sum[2048], got[2048];
   for (size_t n = 0; n < ROWS; n++) {
     char source[8192];
-    snprintf(source, sizeof source,
-             "%sextern \"C\" __global__ void k(const u64 *from, u64 *to) {\n"
-                      "  __shared__ __align__(16) u64 tile[256]; tile[threadIdx.x] = from[threadIdx.x];\n"
-                      "  __syncthreads();\n  if (threadIdx.x == 0) {\n"
-                      "    asm volatile(\"cp.reduce.async.bulk.global.shared::cta.bulk_group.%s [%%0], [%%1], 2048;\" ::\n"
-                      "      \"l\"(to), \"r\"(at(tile)) : \"memory\"); commit(); drain(); }\n}\n",
-             WRAPPERS, rows[n].operation);
+    snprintf(
+        source, sizeof source,
+        "%sextern \"C\" __global__ void k(const u64 *from, u64 *to) {\n"
+        "  __shared__ __align__(16) u64 tile[256]; tile[threadIdx.x] = from[threadIdx.x];\n"
+        "  __syncthreads();\n  if (threadIdx.x == 0) {\n"
+        "    asm volatile(\"cp.reduce.async.bulk.global.shared::cta.bulk_group.%s [%%0], [%%1], 2048;\" ::\n"
+        "      \"l\"(to), \"r\"(at(tile)) : \"memory\"); commit(); drain(); }\n}\n",
+        WRAPPERS, rows[n].operation);
     bool halves = rows[n].bytes == 2;
-    const char *type = strstr(rows[n].operation, "bf16") ? "bf16" : halves ? "f16" : strstr(rows[n].operation, "f64") ? "f64" : "u64";
+    const char *type = strstr(rows[n].operation, "bf16")  ? "bf16"
+                       : halves                           ? "f16"
+                       : strstr(rows[n].operation, "f64") ? "f64"
+                                                          : "u64";
     for (uint32_t e = 0; e < 2048 / rows[n].bytes; e++) {
       uint64_t a = conform_operand(type, e * 37 + 1, 1), b = conform_operand(type, e * 53 + 2, 1);
       if (conform_value("f16", a) != conform_value("f16", a) && halves) a = 0x3c00; /* payloads are open */
@@ -317,7 +322,8 @@ static void bulk_reductions_combine_each_element(void **state) {
       memcpy(&b, in + e * rows[n].bytes, rows[n].bytes);
       memcpy(&r, got + e * rows[n].bytes, rows[n].bytes);
       uint64_t want = rows[n].expected(a, b, 0);
-      bool both_nan = !strcmp(type, "f64") && conform_f64(r) != conform_f64(r) && conform_f64(want) != conform_f64(want);
+      bool both_nan =
+          !strcmp(type, "f64") && conform_f64(r) != conform_f64(r) && conform_f64(want) != conform_f64(want);
       if (r != want && !both_nan)
         fail_msg("%s of %llx and %llx: %llx, not %llx", rows[n].operation, (unsigned long long)a,
                  (unsigned long long)b, (unsigned long long)r, (unsigned long long)want);
@@ -360,8 +366,7 @@ static void bulk_copies_of_odd_sizes_and_places_are_faults(void **state) {
 
 static void a_cluster_barrier_waits_for_all_threads_of_the_block(void **state) {
   (void)state;
-  static const char source[] =
-      WRAPPERS
+  static const char source[] = WRAPPERS
       "extern \"C\" __global__ void k(u32 *o) {\n"
       "  __shared__ u32 row[128]; u32 t = threadIdx.x, rank, there, mine = at(&row[t]);\n"
       "  for (u32 round = 0; round < 3; round++) {\n"

@@ -1,8 +1,8 @@
-/* tests/unit/test_conform_atomic.c: conformance of the atomics that sm_90 added: of vectors, element by element,
- * and of 128 bits; with them movmatrix. Single values of all types are in test_conform_warp.c.
+/* tests/unit/test_conform_atomic.c: conformance of the atomics that sm_90 added: of vectors, element by
+ * element, and of 128 bits; with them movmatrix. Single values of all types are in test_conform_warp.c.
  *
- * Sums are of small integers, so that any order of the additions gives the same bits. Source: PTX ISA, "atom",
- * "red", "movmatrix".
+ * Sums are of small integers, so that any order of the additions gives the same bits. Source: PTX ISA,
+ * "atom", "red", "movmatrix".
  */
 #include "tests/support/conform.h"
 
@@ -25,11 +25,11 @@ typedef struct {
   uint32_t count, bytes;
 } vector_t;
 
-static const vector_t vectors[] = {
-    {"add", "f32", 2, 4},        {"add", "f32", 4, 4},          {"add", "f16", 2, 2},         {"add", "f16", 4, 2},
-    {"add", "f16", 8, 2},        {"add", "bf16", 8, 2},         {"add", "f16x2", 4, 4},       {"add", "bf16x2", 2, 4},
-    {"min", "f16", 8, 2},        {"max", "f16", 2, 2},          {"max", "bf16", 4, 2},        {"min", "bf16x2", 4, 4},
-    {"max", "f16x2", 2, 4}};
+static const vector_t vectors[] = {{"add", "f32", 2, 4},   {"add", "f32", 4, 4},    {"add", "f16", 2, 2},
+                                   {"add", "f16", 4, 2},   {"add", "f16", 8, 2},    {"add", "bf16", 8, 2},
+                                   {"add", "f16x2", 4, 4}, {"add", "bf16x2", 2, 4}, {"min", "f16", 8, 2},
+                                   {"max", "f16", 2, 2},   {"max", "bf16", 4, 2},   {"min", "bf16x2", 4, 4},
+                                   {"max", "f16x2", 2, 4}};
 
 static void list(char *text, size_t capacity, const char *stem, uint32_t count) {
   size_t length = (size_t)snprintf(text, capacity, "{");
@@ -38,8 +38,8 @@ static void list(char *text, size_t capacity, const char *stem, uint32_t count) 
   snprintf(text + length, capacity - length, "}");
 }
 
-/* Every thread: d = atom [p], a and red [q], a, where a is its thread's number, times 2^n in element n modulo 4;
- * d goes to its own place. Packed types hold the element's number in both halves. */
+/* Every thread: d = atom [p], a and red [q], a, where a is its thread's number, times 2^n in element n modulo
+ * 4; d goes to its own place. Packed types hold the element's number in both halves. */
 static void write_vector_kernel(char *ptx, size_t capacity, const vector_t *v) {
   char a[128], d[128];
   bool halves = v->bytes == 2;
@@ -54,19 +54,21 @@ static void write_vector_kernel(char *ptx, size_t capacity, const vector_t *v) {
       "ld.param.u64 p, [pp];\nld.param.u64 q, [pq];\nld.param.u64 at, [pa];\nmad.wide.u32 at, i, %u, at;\n",
       8 * v->bytes, v->count * v->bytes);
   for (uint32_t n = 0; n < v->count; n++)
-    length += (size_t)snprintf(ptx + length, capacity - length, "ld.global.b%u a%u, [at+%u];\n", 8 * v->bytes, n,
-                               n * v->bytes);
+    length += (size_t)snprintf(ptx + length, capacity - length, "ld.global.b%u a%u, [at+%u];\n", 8 * v->bytes,
+                               n, n * v->bytes);
   const char *noftz = strcmp(v->type, "f32") ? ".noftz" : "";
   /* The order of the modifiers differs in the ISA's text and in its examples; both are taken. */
   if (halves)
     length += (size_t)snprintf(ptx + length, capacity - length,
                                "atom.relaxed.gpu.global.v%u.%s%s.%s %s, [p], %s;\n"
                                "red.relaxed.gpu.global.%s%s.v%u.%s [q], %s;\n",
-                               v->count, v->operation, noftz, v->type, d, a, v->operation, noftz, v->count, v->type, a);
+                               v->count, v->operation, noftz, v->type, d, a, v->operation, noftz, v->count,
+                               v->type, a);
   else
     length += (size_t)snprintf(ptx + length, capacity - length,
                                "atom.global.%s%s.v%u.%s %s, [p], %s;\nred.global.v%u.%s%s.%s [q], %s;\n",
-                               v->operation, noftz, v->count, v->type, d, a, v->count, v->operation, noftz, v->type, a);
+                               v->operation, noftz, v->count, v->type, d, a, v->count, v->operation, noftz,
+                               v->type, a);
   length += (size_t)snprintf(ptx + length, capacity - length,
                              "ld.param.u64 at, [pd];\nmad.wide.u32 at, i, %u, at;\n", v->count * v->bytes);
   for (uint32_t n = 0; n < v->count; n++)
@@ -130,8 +132,8 @@ static void elements_of_vectors_are_updated_one_by_one(void **state) {
 
 /* --- 128 bits --- */
 
-/* Each thread adds 2^64 + 1 by compare-and-swap, then puts its own number into a chain of exchanges: what is in
- * the place at the end and all that came out of it are all numbers, each once. */
+/* Each thread adds 2^64 + 1 by compare-and-swap, then puts its own number into a chain of exchanges: what is
+ * in the place at the end and all that came out of it are all numbers, each once. */
 static void exchanges_and_swaps_of_128_bits_are_whole(void **state) {
   (void)state;
   static const char ptx[] =
@@ -171,11 +173,12 @@ static void exchanges_and_swaps_of_128_bits_are_whole(void **state) {
 
 static void movmatrix_exchanges_rows_and_columns(void **state) {
   (void)state;
-  static const char ptx[] = ".version 7.8\n.target sm_75\n.address_size 64\n"
-                            ".visible .entry k(.param .u64 pd)\n{\n.reg .b32 j, r, s;\n.reg .b64 at;\n"
-                            "mov.u32 j, %tid.x;\nshl.b32 r, j, 1;\nadd.u32 s, r, 1;\nshl.b32 s, s, 16;\nor.b32 r, r, s;\n"
-                            "movmatrix.sync.aligned.m8n8.trans.b16 s, r;\nld.param.u64 at, [pd];\n"
-                            "mad.wide.u32 at, j, 4, at;\nst.global.b32 [at], s;\nret;\n}\n";
+  static const char ptx[] =
+      ".version 7.8\n.target sm_75\n.address_size 64\n"
+      ".visible .entry k(.param .u64 pd)\n{\n.reg .b32 j, r, s;\n.reg .b64 at;\n"
+      "mov.u32 j, %tid.x;\nshl.b32 r, j, 1;\nadd.u32 s, r, 1;\nshl.b32 s, s, 16;\nor.b32 r, r, s;\n"
+      "movmatrix.sync.aligned.m8n8.trans.b16 s, r;\nld.param.u64 at, [pd];\n"
+      "mad.wide.u32 at, j, 4, at;\nst.global.b32 [at], s;\nret;\n}\n";
   uint16_t got[8][8];
   CUdeviceptr d = emu_alloc(sizeof got);
   EMU_OK(emu_run(conform_kernel(ptx), 1, 32, 0, EMU_ARGS(&d)));

@@ -1,10 +1,11 @@
-/* tests/unit/test_conform_formats.c: conformance of what newer targets added to lane arithmetic: 8-bit floats,
- * .satfinite, packing with saturation, minima and maxima with .relu and .xorsign.abs, 128-bit registers.
+/* tests/unit/test_conform_formats.c: conformance of what newer targets added to lane arithmetic: 8-bit
+ * floats, .satfinite, packing with saturation, minima and maxima with .relu and .xorsign.abs, 128-bit
+ * registers.
  *
- * Every 8-bit float and pair of halves goes through every conversion. An 8-bit result is found by a search for
- * the nearest of all numbers of the format, whose values come from the PTX ISA's "Alternate Floating-Point Data
- * Formats": e4m3 has a bias of 7 and no infinity, e5m2 one of 15. Open: what .satfinite does with NaN is that it
- * stays one; its code 0x7f is that of CUDA's headers.
+ * Every 8-bit float and pair of halves goes through every conversion. An 8-bit result is found by a search
+ * for the nearest of all numbers of the format, whose values come from the PTX ISA's "Alternate
+ * Floating-Point Data Formats": e4m3 has a bias of 7 and no infinity, e5m2 one of 15. Open: what .satfinite
+ * does with NaN is that it stays one; its code 0x7f is that of CUDA's headers.
  */
 #include "tests/support/conform.h"
 
@@ -50,9 +51,7 @@ static double f16(uint64_t bits) { return conform_value("f16", bits & 0xffff); }
 static double f32(uint64_t bits) { return (double)conform_f32(bits); }
 /* A half as f32, moved by a few units in the last place: around every tie of the narrower formats. */
 #define NEAR_HALF "cvt.f32.f16 r0, a; and.b32 r1, b, 3; add.u32 r0, r0, r1; sub.u32 r0, r0, 1; "
-static double near_half(uint64_t a, uint64_t b) {
-  return f32(conform_f32_bits((float)f16(a)) + (b & 3) - 1);
-}
+static double near_half(uint64_t a, uint64_t b) { return f32(conform_f32_bits((float)f16(a)) + (b & 3) - 1); }
 
 #define FORMAT(X, T)                                                                                         \
   X(T##_f16x2, "mov.b32 r0, {a, b}; cvt.rn.satfinite." #T "x2.f16x2 d, r0;", "u16 f16 f16",                  \
@@ -80,7 +79,9 @@ static void every_8_bit_float_and_half_converts_to_the_nearest(void **state) {
 
 /* --- .satfinite of wider formats --- */
 
-static uint64_t bounded(uint64_t half, uint64_t infinity) { return (half & 0x7fff) == infinity ? half - 1 : half; }
+static uint64_t bounded(uint64_t half, uint64_t infinity) {
+  return (half & 0x7fff) == infinity ? half - 1 : half;
+}
 /* tf32 has the exponent of f32 and 10 bits of fraction. */
 static uint64_t tf32(double x, bool ties_away, bool is_finite) {
   double largest = 0x1.ffcp127;
@@ -93,12 +94,13 @@ static uint64_t tf32(double x, bool ties_away, bool is_finite) {
   return conform_f32_bits((float)rounded);
 }
 #define FINITE(X)                                                                                            \
-  X(finite_f16, "cvt.rn.satfinite.f16.f32 d, a;", "f16 f32", bounded(conform_round_f16(f32(a)), 0x7c00))      \
-  X(finite_bf16, "cvt.rn.satfinite.bf16.f32 d, a;", "bf16 f32", bounded(conform_round_bf16(f32(a)), 0x7f80))  \
+  X(finite_f16, "cvt.rn.satfinite.f16.f32 d, a;", "f16 f32", bounded(conform_round_f16(f32(a)), 0x7c00))     \
+  X(finite_bf16, "cvt.rn.satfinite.bf16.f32 d, a;", "bf16 f32", bounded(conform_round_bf16(f32(a)), 0x7f80)) \
   X(finite_f16x2, "cvt.rn.relu.satfinite.f16x2.f32 d, a, b;", "f16x2 f32 f32",                               \
-    bounded(conform_round_f16(relu(f32(a))), 0x7c00) << 16 | bounded(conform_round_f16(relu(f32(b))), 0x7c00)) \
+    bounded(conform_round_f16(relu(f32(a))), 0x7c00) << 16 |                                                 \
+        bounded(conform_round_f16(relu(f32(b))), 0x7c00))                                                    \
   X(finite_bf16x2, "cvt.rn.satfinite.bf16x2.f32 d, a, b;", "bf16x2 f32 f32",                                 \
-    bounded(conform_round_bf16(f32(a)), 0x7f80) << 16 | bounded(conform_round_bf16(f32(b)), 0x7f80))           \
+    bounded(conform_round_bf16(f32(a)), 0x7f80) << 16 | bounded(conform_round_bf16(f32(b)), 0x7f80))         \
   X(tf32_away, "cvt.rna.tf32.f32 d, a;", "b32 f32", tf32(f32(a), true, false))                               \
   X(tf32_even, "cvt.rn.tf32.f32 d, a;", "b32 f32", tf32(f32(a), false, false))                               \
   X(tf32_relu, "cvt.rn.relu.tf32.f32 d, a;", "b32 f32", tf32(relu(f32(a)), false, false))                    \
@@ -147,14 +149,14 @@ static int64_t limit(uint64_t x, int64_t low, int64_t high) {
   X(min_relu2, "min.relu.s16x2 d, a, b;", "s16x2 s16x2 s16x2", HALVES(MAX(MIN(x, y), 0)))                    \
   X(max_relu2, "max.relu.s16x2 d, a, b;", "s16x2 s16x2 s16x2", HALVES(MAX(MAX(x, y), 0)))                    \
   X(mad_hi_u16, "mad.hi.u16 d, a, b, c;", "u16 u16 u16 u16", (uint16_t)((a * b >> 16) + c))                  \
-  X(mad_hi_s16, "mad.hi.s16 d, a, b, c;", "s16 s16 s16 s16",                                                 \
-    (uint16_t)((S16(a) * S16(b) >> 16) + S16(c)))                                                            \
+  X(mad_hi_s16, "mad.hi.s16 d, a, b, c;", "s16 s16 s16 s16", (uint16_t)((S16(a) * S16(b) >> 16) + S16(c)))   \
   X(mad24, "mad24.hi.sat.s32 d, a, b, c;", "s32 s32 s32 s32",                                                \
-    (uint32_t)MIN(MAX((((int64_t)(a << 40) >> 40) * ((int64_t)(b << 40) >> 40) >> 16 << 32 >> 32) +          \
-                          (int32_t)c,                                                                        \
-                      INT32_MIN),                                                                            \
-                  INT32_MAX))                                                                                \
-  X(lop3_and, "setp.lt.s32 q, b, 0; lop3.and.b32 r0|p, a, b, c, 0x96, q; selp.u32 r1, 1, 0, p; xor.b32 d, r0, r1;", \
+    (uint32_t)MIN(                                                                                           \
+        MAX((((int64_t)(a << 40) >> 40) * ((int64_t)(b << 40) >> 40) >> 16 << 32 >> 32) + (int32_t)c,        \
+            INT32_MIN),                                                                                      \
+        INT32_MAX))                                                                                          \
+  X(lop3_and,                                                                                                \
+    "setp.lt.s32 q, b, 0; lop3.and.b32 r0|p, a, b, c, 0x96, q; selp.u32 r1, 1, 0, p; xor.b32 d, r0, r1;",    \
     "b32 b32 b32 b32", (uint32_t)((a ^ b ^ c) ^ ((uint32_t)(a ^ b ^ c) != 0 && (int32_t)b < 0)))             \
   X(lop3_or, "setp.lt.s32 q, b, 0; lop3.or.b32 _|p, a, b, c, 0x80, !q; selp.u32 d, 1, 0, p;",                \
     "b32 b32 b32 b32", (a & b & c) != 0 || (int32_t)b >= 0)
@@ -227,13 +229,16 @@ static void extremes_of_magnitudes_take_the_sign_of_a_product(void **state) {
 #define WIDE(statements) "{ .reg .b128 q0, q1; .shared .align 16 .b8 place[4096];\n" statements " }"
 #define AT "mov.u32 r0, place; mad.lo.u32 r0, j, 16, r0; "
 #define REGISTERS(X)                                                                                         \
-  X(exchanged, WIDE("mov.b128 q0, {a, b}; mov.b128 q1, q0; mov.b128 {w0, w1}, q1; mov.b128 q0, {w1, w0}; "   \
-                    "mov.b128 {d, w0}, q0;"),                                                                \
+  X(exchanged,                                                                                               \
+    WIDE("mov.b128 q0, {a, b}; mov.b128 q1, q0; mov.b128 {w0, w1}, q1; mov.b128 q0, {w1, w0}; "              \
+         "mov.b128 {d, w0}, q0;"),                                                                           \
     "b64 b64 b64", b)                                                                                        \
-  X(in_place, WIDE("mov.u64 w0, a; mov.u64 w1, b; mov.b128 q0, {w0, w1}; mov.b128 {w1, w0}, q0; sub.u64 d, w1, w0;"), \
+  X(in_place,                                                                                                \
+    WIDE("mov.u64 w0, a; mov.u64 w1, b; mov.b128 q0, {w0, w1}; mov.b128 {w1, w0}, q0; sub.u64 d, w1, w0;"),  \
     "u64 u64 u64", a - b)                                                                                    \
-  X(through_memory, WIDE(AT "mov.b128 q0, {a, b}; st.shared.b128 [r0], q0; ld.shared.b128 q1, [r0]; "        \
-                            "ld.shared.b64 w0, [r0+8]; mov.b128 {w1, d}, q1; xor.b64 d, d, w0; xor.b64 d, d, w1;"), \
+  X(through_memory,                                                                                          \
+    WIDE(AT "mov.b128 q0, {a, b}; st.shared.b128 [r0], q0; ld.shared.b128 q1, [r0]; "                        \
+            "ld.shared.b64 w0, [r0+8]; mov.b128 {w1, d}, q1; xor.b64 d, d, w0; xor.b64 d, d, w1;"),          \
     "b64 b64 b64", a)
 REGISTERS(CONFORM_FUNCTION)
 
@@ -251,11 +256,12 @@ static void special_registers_tell_of_a_cluster_of_one_block(void **state) {
   static const struct {
     const char *name;
     uint32_t value; /* in block (1, 2, 3) of a grid of (2, 3, 4) */
-  } rows[] = {{"%clusterid.x", 1},      {"%clusterid.y", 2},      {"%clusterid.z", 3},     {"%nclusterid.x", 2},
-              {"%nclusterid.y", 3},     {"%nclusterid.z", 4},     {"%cluster_ctaid.x", 0}, {"%cluster_ctaid.y", 0},
-              {"%cluster_ctaid.z", 0},  {"%cluster_nctaid.x", 1}, {"%cluster_nctaid.y", 1}, {"%cluster_nctaid.z", 1},
-              {"%cluster_ctarank", 0},  {"%cluster_nctarank", 1}, {"WARP_SZ", 32},         {"%pm3", 0},
-              {"%envreg7", 0},          {"%dynamic_smem_size", 48}, {"%total_smem_size", 48}};
+  } rows[] = {
+      {"%clusterid.x", 1},     {"%clusterid.y", 2},        {"%clusterid.z", 3},      {"%nclusterid.x", 2},
+      {"%nclusterid.y", 3},    {"%nclusterid.z", 4},       {"%cluster_ctaid.x", 0},  {"%cluster_ctaid.y", 0},
+      {"%cluster_ctaid.z", 0}, {"%cluster_nctaid.x", 1},   {"%cluster_nctaid.y", 1}, {"%cluster_nctaid.z", 1},
+      {"%cluster_ctarank", 0}, {"%cluster_nctarank", 1},   {"WARP_SZ", 32},          {"%pm3", 0},
+      {"%envreg7", 0},         {"%dynamic_smem_size", 48}, {"%total_smem_size", 48}};
   enum { COUNT = sizeof rows / sizeof rows[0] };
   char ptx[8192];
   size_t length = (size_t)snprintf(
@@ -265,11 +271,12 @@ static void special_registers_tell_of_a_cluster_of_one_block(void **state) {
       "mov.u32 z, %%ctaid.z;\nsetp.ne.u32 p, x, 1;\n@p bra OUT;\nsetp.ne.u32 p, y, 2;\n@p bra OUT;\n"
       "setp.ne.u32 p, z, 3;\n@p bra OUT;\n");
   for (size_t n = 0; n < COUNT; n++)
-    length += (size_t)snprintf(ptx + length, sizeof ptx - length, "mov.u32 r, %s;\nst.global.u32 [at+%zu], r;\n",
-                               rows[n].name, 4 * n);
-  snprintf(ptx + length, sizeof ptx - length,
-           "mov.pred q, %%is_explicit_cluster;\nselp.u32 r, 1, 0, q;\nst.global.u32 [at+%zu], r;\nOUT:\nret;\n}\n",
-           4 * (size_t)COUNT);
+    length += (size_t)snprintf(ptx + length, sizeof ptx - length,
+                               "mov.u32 r, %s;\nst.global.u32 [at+%zu], r;\n", rows[n].name, 4 * n);
+  snprintf(
+      ptx + length, sizeof ptx - length,
+      "mov.pred q, %%is_explicit_cluster;\nselp.u32 r, 1, 0, q;\nst.global.u32 [at+%zu], r;\nOUT:\nret;\n}\n",
+      4 * (size_t)COUNT);
   uint32_t got[COUNT + 1];
   CUdeviceptr out = emu_alloc(sizeof got);
   EMU_OK(cuLaunchKernel(conform_kernel(ptx), 2, 3, 4, 1, 1, 1, 48, NULL, EMU_ARGS(&out), NULL));

@@ -1,4 +1,4 @@
-// Grid: (12) / 16 blocks of 256 threads.
+// Grid: (12) / 8 blocks of 256 threads.
 // Computes
 //   in0 : bf16[12,256]
 //   in1 : bf16[256]
@@ -148,23 +148,23 @@ extern "C" __global__ void __launch_bounds__(256) kiln_rows(
     const unsigned short *__restrict__ in1,
     const unsigned short *__restrict__ in2,
     unsigned short *__restrict__ out0) {
-  // 16 threads share a row, 16 rows a block.
-  // A thread adds up 8 of every 128 columns; 2 x 8 of its elements are unrolled, and kept.
-  const unsigned thread = blockIdx.x * 16u + threadIdx.x / 16u;
+  // 32 threads share a row, 8 rows a block.
+  // A thread adds up 8 of every 256 columns; 1 x 8 of its elements are unrolled, and kept.
+  const unsigned thread = blockIdx.x * 8u + threadIdx.x / 32u;
   if (thread >= 12u) return;
-  const int member = threadIdx.x % 16;
+  const int member = threadIdx.x % 32;
   const int a0 = thread;
-  kiln_vector<unsigned short, 8, 16> x34[2];
+  kiln_vector<unsigned short, 8, 16> x34[1];
   #pragma unroll
-  for (int k = 0; k < 2; ++k) {
-    const int step = k * 16 + member;
+  for (int k = 0; k < 1; ++k) {
+    const int step = k * 32 + member;
     const auto w0 = kiln_load<8, 16>(in0 + 256 * a0 + 8 * step);
     x34[k] = w0;
   }
   kiln_partial<kiln_sum, float, 8> p38(0);
   #pragma unroll
-  for (int k = 0; k < 2; ++k) {
-    const int step = k * 16 + member;
+  for (int k = 0; k < 1; ++k) {
+    const int step = k * 32 + member;
     #pragma unroll
     for (int lane = 0; lane < 8; ++lane) {
       const unsigned short v1 = x34[k].at[lane];
@@ -172,12 +172,12 @@ extern "C" __global__ void __launch_bounds__(256) kiln_rows(
       p38.add(lane, f1);
     }
   }
-  const float v2 = p38.total<8, 16, 38>();
+  const float v2 = p38.total<8, 32, 38>();
   const float v3 = v2 / 256.0f;
   kiln_partial<kiln_sum, float, 8> p42(0);
   #pragma unroll
-  for (int k = 0; k < 2; ++k) {
-    const int step = k * 16 + member;
+  for (int k = 0; k < 1; ++k) {
+    const int step = k * 32 + member;
     #pragma unroll
     for (int lane = 0; lane < 8; ++lane) {
       const unsigned short v4 = x34[k].at[lane];
@@ -187,13 +187,13 @@ extern "C" __global__ void __launch_bounds__(256) kiln_rows(
       p42.add(lane, v6);
     }
   }
-  const float v7 = p42.total<8, 16, 42>();
+  const float v7 = p42.total<8, 32, 42>();
   const float v8 = v7 / 256.0f;
   const float v9 = v8 + 9.99999975e-06f;
   const float v10 = rsqrt(v9);
   #pragma unroll
-  for (int k = 0; k < 2; ++k) {
-    const int step = k * 16 + member;
+  for (int k = 0; k < 1; ++k) {
+    const int step = k * 32 + member;
     const auto w11 = kiln_load<8, 16>(in1 + 8 * step);
     const auto w12 = kiln_load<8, 16>(in2 + 8 * step);
     kiln_vector<unsigned short, 8, 16> s0;
