@@ -141,12 +141,12 @@ static uint32_t find_readiest(schedule_t *s) {
 
 /* --- launching ----------------------------------------------------------------------------------------- */
 
-/* What is read was written before, or the order is wrong. */
+/* What is read was written before, or the order is wrong. Nobody writes what is empty. */
 static void set_level(schedule_t *s, kiln_group_t *group) {
   group->level = 0;
   for (uint32_t i = 0; i < group->input_count; i++) {
     kiln_value_id_t input = group->inputs[i];
-    if (input < s->g->graph->input_count) continue;
+    if (input < s->g->graph->input_count || kiln_type_is_empty(&s->g->graph->types[input])) continue;
     assert(s->levels[input]);
     if (s->levels[input] > group->level) group->level = s->levels[input];
   }

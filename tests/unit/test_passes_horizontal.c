@@ -72,6 +72,13 @@ static void expect(kiln_arena_t *arena, const char *launches, const char *text) 
 
 /* --- gemms (faults 1, 2, 3, 6, 14) --------------------------------------------------------------------- */
 
+/* A product over nothing reads what no launch has written. */
+static void gemm_of_an_empty_result_needs_no_launch_before(void **state) {
+  const char *text = "graph g(%a: f32[4,0]) { %b = neg(%a) %y = gemm_rcr(%a, %b) return %y }";
+  const kiln_graph_t *graph = kiln_test_graph(*state, text); /* the passes would find that it is 0 */
+  assert_string_equal(launches_of(*state, group_with(*state, graph, NULL)), "c1");
+}
+
 /* It crashes while rewriting. */
 static void gemms_of_different_m_share_a_launch(void **state) {
   expect(*state, "c2",
@@ -355,6 +362,7 @@ static void names_and_order_of_lines_change_nothing(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
   const struct CMUnitTest tests[] = {
+      TEST(gemm_of_an_empty_result_needs_no_launch_before),
       TEST(gemms_of_different_m_share_a_launch),
       TEST(gemm_of_a_tensor_with_itself_shares_a_launch),
       TEST(gemm_fed_by_two_outputs_of_one_split_shares_a_launch),
