@@ -293,3 +293,5 @@ kiln_status_t kiln_device_check(kiln_device_t *device, const char *checkers) {
   device->apart = mask != 0;
   return NULL;
 }
+
+void kiln_device_misalign(kiln_device_t *device, bool enable) { device->misaligned = enable; }

@@ -88,5 +88,8 @@ kiln_status_t kiln_device_counters(kiln_device_t *device, kiln_buffer_t *out_jso
 /* Switches the checkers of the emulated device: a comma list, "all" or "none"; UNSUPPORTED on CUDA devices.
  */
 kiln_status_t kiln_device_check(kiln_device_t *device, const char *checkers);
+/* While a checker is on: inputs and outputs lie at addresses that are no more aligned than they are declared,
+ * so that a kernel which relies on more is found out. */
+void kiln_device_misalign(kiln_device_t *device, bool enable);
 
 #endif

@@ -35,7 +35,8 @@ struct kiln_device {
   uint32_t max_grid[3], max_block[3], max_threads;
   bool lost; /* a sticky error came: nothing works any more */
   bool counting;
-  bool apart; /* every buffer an allocation of its own */
+  bool apart;      /* every buffer an allocation of its own */
+  bool misaligned; /* and inputs and outputs aligned as they are declared, no better */
   kiln_modules_t modules;
   CUdeviceptr pool; /* where buffers of executions lie, one execution at a time */
   uint64_t pool_bytes;
@@ -46,7 +47,9 @@ struct kiln_device {
 /* A buffer of an execution: an input, an output, a slot of temporaries or the workspace. */
 typedef struct {
   uint64_t bytes, align_bytes;
-  uint64_t offset; /* in the pool */
+  uint64_t offset;               /* in the pool */
+  uint64_t declared_align_bytes; /* of a boundary tensor; 0: as an allocation is */
+  uint64_t shift_bytes;          /* of the address from the place's own allocation */
   CUdeviceptr address;
   bool has_gaps; /* an output between whose elements no kernel writes */
 } kiln_place_t;

@@ -110,15 +110,22 @@ static void bind_parameters(kiln_executable_t *executable) {
   kiln_tables_bind(executable);
 }
 
+/* Behind as many bytes as it may be misaligned by, where that is asked for. */
+static kiln_status_t allocate_place(const kiln_device_t *device, kiln_place_t *place) {
+  if (!place->bytes) return NULL;
+  place->shift_bytes = device->misaligned ? place->declared_align_bytes : 0;
+  KILN_CUDA_TRY(&device->cuda, cuMemAlloc_v2, &place->address, place->bytes + place->shift_bytes);
+  place->address += place->shift_bytes;
+  return NULL;
+}
+
 static kiln_status_t acquire_apart(kiln_device_t *device, kiln_executable_t *executable) {
   executable->bound_base = 0;
   for (uint32_t i = 0; i < executable->place_count; i++) executable->places[i].address = 0;
   executable->counters = 0;
   executable->apart = true;
-  for (uint32_t i = 0; i < executable->place_count; i++) {
-    kiln_place_t *place = &executable->places[i];
-    if (place->bytes) KILN_CUDA_TRY(&device->cuda, cuMemAlloc_v2, &place->address, place->bytes);
-  }
+  for (uint32_t i = 0; i < executable->place_count; i++)
+    KILN_TRY(allocate_place(device, &executable->places[i]));
   if (executable->counter_bytes)
     KILN_TRY(allocate_counters(device, executable->counter_bytes, &executable->counters));
   bind_parameters(executable);
@@ -149,7 +156,8 @@ kiln_status_t kiln_places_acquire(kiln_device_t *device, kiln_executable_t *exec
 
 void kiln_places_release(kiln_device_t *device, kiln_executable_t *executable, bool has_failed) {
   for (uint32_t i = 0; executable->apart && i < executable->place_count; i++) {
-    if (executable->places[i].address) device->cuda.cuMemFree_v2(executable->places[i].address);
+    const kiln_place_t *place = &executable->places[i];
+    if (place->address) device->cuda.cuMemFree_v2(place->address - place->shift_bytes);
   }
   if (executable->apart && executable->counters) device->cuda.cuMemFree_v2(executable->counters);
   executable->apart = false;

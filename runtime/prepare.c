@@ -72,6 +72,7 @@ static kiln_status_t place_tensor(const kiln_plan_tensor_t *tensor, const int64_
       tensor->align_bytes > KILN_PLACE_ALIGN_BYTES ? tensor->align_bytes : KILN_PLACE_ALIGN_BYTES;
   *out = (kiln_place_t){
       .bytes = bytes, .align_bytes = align, .has_gaps = is_output && has_gaps(tensor, &layout)};
+  if (tensor->align_bytes < KILN_PLACE_ALIGN_BYTES) out->declared_align_bytes = tensor->align_bytes;
   return NULL;
 }
 

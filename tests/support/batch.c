@@ -35,6 +35,7 @@ struct kiln_batch {
   kiln_compiler_t *compiler, *own_compiler; /* own: to be destroyed */
   kiln_kernel_artifact_t artifact;
   kiln_device_t *device;
+  bool misaligned;
 };
 
 static void require(kiln_status_t status, const char *what) {
@@ -65,6 +66,8 @@ void kiln_batch_destroy(kiln_batch_t *batch) {
 }
 
 void kiln_batch_use_compiler(kiln_batch_t *batch, kiln_compiler_t *compiler) { batch->compiler = compiler; }
+
+void kiln_batch_misalign(kiln_batch_t *batch) { batch->misaligned = true; }
 
 /* The kernel's source, as one of many in a translation unit; each source once. */
 static void append_kernel(kiln_batch_t *batch, kiln_kernel_source_t *kernel) {
@@ -178,6 +181,7 @@ static kiln_status_t open_device(kiln_batch_t *batch) {
   if (batch->device) return NULL;
   KILN_TRY(kiln_device_spec_parse("emulated", &spec));
   KILN_TRY(kiln_device_create(&spec, &batch->device));
+  kiln_device_misalign(batch->device, batch->misaligned);
   return kiln_device_check(batch->device, "all");
 }
 

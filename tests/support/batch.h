@@ -20,6 +20,8 @@ void kiln_batch_destroy(kiln_batch_t *batch);
 /* Compiles with this one, which outlives the batch, instead of one of its own: opening NVRTC takes a while.
  */
 void kiln_batch_use_compiler(kiln_batch_t *batch, kiln_compiler_t *compiler);
+/* Runs with inputs and outputs at addresses that are no more aligned than they are declared. */
+void kiln_batch_misalign(kiln_batch_t *batch);
 /* Generates the graph's kernels; run chooses its passes (NULL: the default ones). Returns its number. */
 uint32_t kiln_batch_add(kiln_batch_t *batch, const kiln_graph_t *graph, const kiln_options_t *options,
                         const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run);

@@ -151,6 +151,7 @@ static verdict_t judge(const trial_t *trial, const kiln_graph_t *graph, bool say
   subject.graph = graph;
   kiln_batch_t *batch = kiln_batch_create(&arena, trial->arch);
   kiln_batch_use_compiler(batch, trial->compiler);
+  kiln_batch_misalign(batch);
   verdict_t verdict = verdict_of(add(batch, &subject), NOT_GENERATED, says);
   if (!verdict) verdict = verdict_of(kiln_batch_try_compile(batch), NOT_COMPILED, says);
   if (verdict) return verdict;
@@ -259,6 +260,7 @@ static verdict_t judge_batch(const run_t *run, kiln_arena_t *arena, subject_t *s
   account_t *account = run->account;
   kiln_batch_t *batch = kiln_batch_create(arena, run->what->arch);
   kiln_batch_use_compiler(batch, run->compiler);
+  kiln_batch_misalign(batch);
   kiln_status_t status = NULL;
   for (account->failed = 0; account->failed < count; account->failed++) {
     status = add(batch, &subjects[account->failed]);
