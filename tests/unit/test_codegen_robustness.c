@@ -390,17 +390,71 @@ static void what_would_need_elements_that_are_not_there_is_an_error(void **state
 
 /* --- addresses past 2^31 -------------------------------------------------------------------------------- */
 
-/* One kernel with one input and one output on the emulated device, its input by address. */
+/* What a kernel takes beside its input and output; none of these kernels has a dimension to be told. */
+typedef struct {
+  CUdeviceptr input, output, workspace, counters;
+} places_t;
+
+static CUdeviceptr *address_of(places_t *places, const kiln_slot_t *slot) {
+  switch (slot->kind) {
+  case KILN_SLOT_BUFFER:
+    return slot->buffer.kind == KILN_BUFFER_INPUT ? &places->input : &places->output;
+  case KILN_SLOT_WORKSPACE:
+    return &places->workspace;
+  case KILN_SLOT_COUNTERS:
+    return &places->counters;
+  default:
+    fail_msg("a slot of kind %d", (int)slot->kind);
+    return NULL;
+  }
+}
+
+static CUdeviceptr zeroed(size_t bytes) {
+  CUdeviceptr at = emu_alloc(bytes + 4);
+  EMU_OK(test_driver()->cuMemsetD8Async(at, 0, bytes + 4, NULL));
+  return at;
+}
+
+static void run_kernel(const kiln_kernel_source_t *kernel, const char *ptx, CUdeviceptr input, void *output,
+                       size_t output_bytes) {
+  CUmodule module;
+  void *arguments[8];
+  places_t places = {input, emu_alloc(output_bytes),
+                     emu_alloc((size_t)kernel->scratch.workspace_bytes.constant + 4),
+                     zeroed((size_t)kernel->scratch.counters.constant * sizeof(uint32_t))};
+  assert_in_range(kernel->slot_count, 2, 8);
+  for (uint32_t i = 0; i < kernel->slot_count; i++) arguments[i] = address_of(&places, &kernel->slots[i]);
+  unsigned grid[3];
+  for (int i = 0; i < 3; i++) {
+    const kiln_extent_t *blocks = &kernel->grid[i];
+    grid[i] = (unsigned)((blocks->dim.constant + blocks->divisor - 1) / blocks->divisor);
+  }
+  EMU_OK(emu_load(&module, ptx));
+  CUfunction function = emu_function(module, kernel->entry);
+  EMU_OK(test_driver()->cuLaunchKernel(function, grid[0], grid[1], grid[2], kernel->block[0],
+                                       kernel->block[1], kernel->block[2], kernel->shared_bytes, NULL,
+                                       arguments, NULL));
+  EMU_OK(test_driver()->cuCtxSynchronize());
+  emu_download(output, places.output, output_bytes);
+  emu_unload(module);
+  emu_free(places.output);
+  emu_free(places.workspace);
+  emu_free(places.counters);
+}
+
+/* A graph of one input and one output, its input by address. */
 static void launch(kiln_arena_t *arena, const char *text, const char *arch, CUdeviceptr input, void *output,
                    size_t output_bytes) {
   kiln_target_t target;
   kiln_pipeline_t pipeline;
   kiln_compiler_t *compiler;
   kiln_kernel_artifact_t artifact;
-  CUmodule module;
   assert_null(kiln_target_parse(arch, &target));
+  const kiln_graph_t *graph = parse(arena, text);
+  kiln_extents_t extents = kiln_pipeline_extents(arena, arena, graph);
+  kiln_symbol_class_t symbol_class = kiln_pipeline_symbol_class(&extents, 0, NULL);
   kiln_status_t status =
-      kiln_pipeline_generate(arena, parse(arena, text), &target, &fused, &no_symbols, NULL, &pipeline);
+      kiln_pipeline_generate(arena, graph, &target, &fused, &symbol_class, NULL, &pipeline);
   if (status) fail_msg("%s", kiln_status_message(status));
   assert_int_equal(pipeline.grouping->group_count, 1);
   const kiln_kernel_source_t *kernel = &pipeline.kernels[0];
@@ -409,22 +463,7 @@ static void launch(kiln_arena_t *arena, const char *text, const char *arch, CUde
                                  &artifact);
   if (status) fail_msg("%s", kiln_status_message(status));
   kiln_compiler_destroy(compiler);
-  CUdeviceptr result = emu_alloc(output_bytes), addresses[2];
-  void *arguments[2];
-  assert_int_equal(kernel->slot_count, 2);
-  for (uint32_t i = 0; i < 2; i++) {
-    assert_int_equal(kernel->slots[i].kind, KILN_SLOT_BUFFER);
-    addresses[i] = kernel->slots[i].buffer.kind == KILN_BUFFER_INPUT ? input : result;
-    arguments[i] = &addresses[i];
-  }
-  EMU_OK(emu_load(&module, artifact.image));
-  unsigned grid =
-      (unsigned)((kernel->grid[0].dim.constant + kernel->grid[0].divisor - 1) / kernel->grid[0].divisor);
-  EMU_OK(
-      emu_run(emu_function(module, kernel->entry), grid, kernel->block[0], kernel->shared_bytes, arguments));
-  emu_download(output, result, output_bytes);
-  emu_unload(module);
-  emu_free(result);
+  run_kernel(kernel, artifact.ptx, input, output, output_bytes);
 }
 
 enum { LAST_ROWS = 3, COLUMNS = 40000, FIRST_ROW = 60000 };
