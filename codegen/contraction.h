@@ -5,6 +5,7 @@
  *   contraction_epilogue.c  from the sum of products to what is stored
  *   contraction_copy.c      source: from global to shared memory
  *   contraction_emit.c      source: the main loop, the kernel around it, the launch
+ *   contraction_parts.c     blocks that share a tile along K
  *   contraction_vector.c    a matrix times a vector, and many small products: plan and source
  *
  * result[batch, m, n] = sum over k of a[batch, m, k] * b[batch, n, k], whatever the layouts: operands are
@@ -69,6 +70,7 @@ typedef struct {
   uint32_t warps_m, warps_n; /* tensor cores: each warp has a part of the tile */
   uint32_t threads;
   uint32_t stages; /* of K in shared memory */
+  uint32_t parts;  /* of K, each a block's; 1: a tile is one block's */
 } kiln_tile_t;
 
 /* A matrix times a vector: threads read neighbouring elements of the matrix, along k or along its rows. Or,
@@ -150,6 +152,17 @@ kiln_status_t kiln_contraction_emit(kiln_contraction_t *c, kiln_kernel_source_t 
 uint32_t kiln_contraction_contiguous(kiln_contraction_t *c, const kiln_operand_t *operand, bool along_rows);
 /* Symbols at their typical values. */
 double kiln_contraction_typical(const kiln_contraction_t *c, kiln_dim_t dim);
+
+/* Have all sizes but K no symbols? */
+bool kiln_contraction_is_static(const kiln_contraction_t *c);
+/* How many blocks should share a tile that takes an SM so many cycles for each of K. */
+uint32_t kiln_contraction_parts(const kiln_contraction_t *c, const kiln_tile_t *tile, double cycles_per_k);
+/* A grid of tiles gets the parts as its second axis, and the kernel its workspace. */
+void kiln_contraction_add_parts(const kiln_contraction_t *c, kiln_kernel_source_t *kernel);
+/* Defines first_step and end_step, of so many steps. */
+void kiln_contraction_emit_range(kiln_contraction_writer_t *w, const char *type, const char *steps);
+/* From the part's sums in shared memory to all sums; what follows is the last block's alone. */
+void kiln_contraction_emit_meeting(kiln_contraction_writer_t *w);
 
 void kiln_contraction_plan_vector(kiln_contraction_t *c);
 /* The statements that leave the sums in shared memory, at the pointer `sums`. */

@@ -24,11 +24,6 @@ static void close_block(kernel_t *k, const char *end) {
 
 static int64_t tiles_of(kiln_dim_t extent, uint32_t size) { return (extent.constant + size - 1) / size; }
 
-static bool is_static(const kiln_contraction_t *c) {
-  return kiln_dim_is_constant(c->m.extent) && kiln_dim_is_constant(c->n.extent) &&
-         kiln_dim_is_constant(c->batch.extent);
-}
-
 /* Blocks are numbered along m first, then n, then batch; with symbols the grid does that. */
 static void emit_place(kernel_t *k) {
   const kiln_contraction_t *c = k->c;
@@ -40,7 +35,7 @@ static void emit_place(kernel_t *k) {
     LINE(k, "const %s batch = block / tiles_m / tiles_n;", k->type);
     return;
   }
-  if (!is_static(c)) {
+  if (!kiln_contraction_is_static(c)) {
     LINE(k, "const %s tile_m = blockIdx.x, tile_n = blockIdx.y, batch = blockIdx.z;", k->type);
     return;
   }
@@ -63,15 +58,21 @@ static kiln_status_t find_grid(const kiln_contraction_t *c, kiln_kernel_source_t
   out->grid[0] = (kiln_extent_t){c->m.extent, c->tile.m};
   out->grid[1] = (kiln_extent_t){c->n.extent, c->tile.n};
   out->grid[2] = (kiln_extent_t){c->batch.extent, 1};
-  if (!is_static(c) || c->context->grouped) return NULL;
+  if (!kiln_contraction_is_static(c) || c->context->grouped) return NULL;
   int64_t blocks;
   if (__builtin_mul_overflow(tiles_of(c->m.extent, c->tile.m), tiles_of(c->n.extent, c->tile.n), &blocks) ||
       __builtin_mul_overflow(blocks, c->batch.extent.constant, &blocks) || blocks > INT32_MAX)
     return kiln_error(KILN_TOO_LARGE, "a contraction of more tiles than a grid can have");
   out->grid[0] = (kiln_extent_t){kiln_dim_constant(blocks), 1};
   out->grid[1] = out->grid[2] = one;
+  kiln_contraction_add_parts(c, out);
   return NULL;
 }
+
+/* The steps of a block, as text. */
+static const char *first_step(const kernel_t *k) { return k->c->tile.parts > 1 ? "first_step" : "0"; }
+
+static const char *end_step(const kernel_t *k) { return k->c->tile.parts > 1 ? "end_step" : "steps"; }
 
 /* --- stages -------------------------------------------------------------------------------------------- */
 
@@ -84,7 +85,7 @@ static void emit_load(kernel_t *k) {
       "// Starts the copies of one step of K; every call is one group of copies, an empty one past the end.");
   LINE(k, "auto load = [&](int step) {");
   open_block(k);
-  LINE(k, "if (step < steps) {");
+  LINE(k, "if (step < %s) {", end_step(k));
   open_block(k);
   LINE(k, "%s *const a_stage = stages + step %% %u * %u, *const b_stage = a_stage + %u;", k->storage,
        c->tile.stages, stage_elements(c), c->tile.m * c->tile.k);
@@ -247,8 +248,11 @@ static void emit_loop(kernel_t *k) {
   const kiln_contraction_t *c = k->c;
   uint32_t stages = c->tile.stages;
   LINE(k, "#pragma unroll");
-  LINE(k, "for (int step = 0; step < %u; ++step) load(step);", stages - 1);
-  LINE(k, "for (int step = 0; step < steps; ++step) {");
+  if (c->tile.parts > 1)
+    LINE(k, "for (int ahead = 0; ahead < %u; ++ahead) load(first_step + ahead);", stages - 1);
+  else
+    LINE(k, "for (int step = 0; step < %u; ++step) load(step);", stages - 1);
+  LINE(k, "for (int step = %s; step < %s; ++step) {", first_step(k), end_step(k));
   open_block(k);
   LINE(k, "kiln_copy_wait<%u>();", stages - 2);
   LINE(k, "__syncthreads();");
@@ -343,6 +347,7 @@ static void emit_tiles(kernel_t *k) {
        k->sum_tile, k->sum_tile);
   LINE(k, "const int steps = (int)((%s + %u) / %u);", kiln_emit_dim(&k->emitter, c->k.extent, false),
        c->tile.k - 1, c->tile.k);
+  if (c->tile.parts > 1) kiln_contraction_emit_range(k, "int", "steps");
   if (c->uses_tensor_cores)
     emit_tensor_threads(k);
   else
@@ -375,6 +380,7 @@ static void emit_body(kernel_t *k) {
     kiln_contraction_emit_vector(k);
   else
     emit_tiles(k);
+  if (k->c->tile.parts > 1) kiln_contraction_emit_meeting(k);
   LINE(k, "__syncthreads();");
   emit_epilogue(k);
 }

@@ -188,20 +188,29 @@ double kiln_contraction_typical(const kiln_contraction_t *c, kiln_dim_t dim) {
   return kiln_dim_eval(dim, symbols, &value) ? (double)value : 1e18;
 }
 
-/* Time, in units of one product: waves of tiles, each its products and, at the price of 32 products an
- * element, what it reads per step of k. */
+/* Time for each of k, in units of one product: those of a tile and, at the price of 32 products an element,
+ * what it reads. */
+static double cost_of_tile(uint32_t m, uint32_t n) { return m * n + 32.0 * (m + n); }
+
+/* Of an SM, rounded: mma.sync of halves; fused multiply-adds. */
+static double products_per_cycle(const kiln_contraction_t *c) {
+  if (c->uses_tensor_cores) return 2048;
+  return kiln_dtype_bytes(c->accumulator) == 8 ? 64 : 128;
+}
+
+/* Waves of tiles. */
 static double cost_of(const kiln_contraction_t *c, shape_t shape) {
   double tiles = ceil(kiln_contraction_typical(c, c->m.extent) / shape.m) *
                  ceil(kiln_contraction_typical(c, c->n.extent) / shape.n) *
                  kiln_contraction_typical(c, c->batch.extent);
-  return ceil(tiles / c->context->target->sm_count) * (shape.m * shape.n + 32.0 * (shape.m + shape.n));
+  return ceil(tiles / c->context->target->sm_count) * cost_of_tile(shape.m, shape.n);
 }
 
 /* The same for many members whose tiles are dealt out to the SMs, the longest first: the last tile that is
  * dealt begins when an SM has done its share at the latest. */
 static double cost_of_group(const kiln_contraction_t *c, shape_t shape) {
   const kiln_grouped_t *grouped = c->context->grouped;
-  double step = shape.m * shape.n + 32.0 * (shape.m + shape.n), total = 0, longest = 0;
+  double step = cost_of_tile(shape.m, shape.n), total = 0, longest = 0;
   for (uint32_t i = 0; i < grouped->product_count; i++) {
     const kiln_product_size_t *size = &grouped->products[i];
     double tile = step * (ceil(size->k / 32) + 2); /* sums and stores are worth two steps */
@@ -235,13 +244,15 @@ static kiln_tile_t choose_tile(const kiln_contraction_t *c) {
     least = cost;
   }
   bool is_async = is_any_async(&c->a) || is_any_async(&c->b);
-  return (kiln_tile_t){.m = best->m,
-                       .n = best->n,
-                       .k = ROW_BYTES / (uint32_t)kiln_dtype_bytes(c->dtype),
-                       .warps_m = best->warps_m,
-                       .warps_n = best->warps_n,
-                       .threads = c->uses_tensor_cores ? 32u * best->warps_m * best->warps_n : 256,
-                       .stages = is_async ? ASYNC_STAGES : 2};
+  kiln_tile_t tile = {.m = best->m,
+                      .n = best->n,
+                      .k = ROW_BYTES / (uint32_t)kiln_dtype_bytes(c->dtype),
+                      .warps_m = best->warps_m,
+                      .warps_n = best->warps_n,
+                      .threads = c->uses_tensor_cores ? 32u * best->warps_m * best->warps_n : 256,
+                      .stages = is_async ? ASYNC_STAGES : 2};
+  tile.parts = kiln_contraction_parts(c, &tile, cost_of_tile(tile.m, tile.n) / products_per_cycle(c));
+  return tile;
 }
 
 /* So small that most of the smallest tile would be padding. */

@@ -8,7 +8,7 @@
 #include "codegen/contraction.h"
 #include "codegen/emit_region.h"
 
-enum { WARPS = 8 };
+enum { WARPS = 8, READ_BYTES_PER_CYCLE = 24 /* of an SM, its share of the memory of an H200 */ };
 
 #define LINE(w, ...) kiln_emit_line(&(w)->emitter, __VA_ARGS__)
 
@@ -60,7 +60,7 @@ void kiln_contraction_plan_vector(kiln_contraction_t *c) {
   kiln_vector_plan_t *plan = &c->vector;
   if (plan->per_thread) {
     plan->region = plan_region(c, plan);
-    c->tile = (kiln_tile_t){.m = 1, .n = 1, .threads = 32 * WARPS};
+    c->tile = (kiln_tile_t){.m = 1, .n = 1, .threads = 32 * WARPS, .parts = 1};
     return;
   }
   bool is_row = kiln_dim_is(c->m.extent, 1);
@@ -73,6 +73,8 @@ void kiln_contraction_plan_vector(kiln_contraction_t *c) {
   plan->region = plan_region(c, plan);
   uint32_t tile = plan->along_rows ? 32 * plan->region.lanes : WARPS / plan->warps_per_row;
   c->tile = (kiln_tile_t){.m = is_row ? 1 : tile, .n = is_row ? tile : 1, .threads = 32 * WARPS};
+  double row_bytes = (double)kiln_dtype_bytes(c->dtype); /* for each of K */
+  c->tile.parts = kiln_contraction_parts(c, &c->tile, tile * row_bytes / READ_BYTES_PER_CYCLE);
 }
 
 uint32_t kiln_contraction_vector_parts(const kiln_contraction_t *c) {
@@ -175,6 +177,13 @@ static void emit_steps(kiln_contraction_writer_t *w, const char *name, const cha
   if (w->has_chains) emit_add_parts(w);
 }
 
+/* Of this many steps, those of the block: the end, after their definition where they are a part. */
+static const char *range_end(kiln_contraction_writer_t *w, const char *steps) {
+  if (w->c->tile.parts == 1) return steps;
+  kiln_contraction_emit_range(w, w->type, steps);
+  return "end_step";
+}
+
 /* Where row `text` of the block's lies among the sums. */
 static const char *place(kiln_contraction_writer_t *w, const char *text) {
   const kiln_contraction_t *c = w->c;
@@ -194,8 +203,9 @@ static void emit_along_k(kiln_contraction_writer_t *w) {
   LINE(w, "%s sum = 0;", w->sum);
   LINE(w, "if (%s < %s) {", row, kiln_emit_dim(&w->emitter, plan->matrix->rows->extent, false));
   w->emitter.indent++;
-  emit_steps(w, step, kiln_arena_printf(arena, "warp %% %u * 32 + lane", warps), step_count(w, c->k.extent),
-             32 * warps, step);
+  const char *first = kiln_arena_printf(arena, "%swarp %% %u * 32 + lane",
+                                        w->c->tile.parts > 1 ? "first_step + " : "", warps);
+  emit_steps(w, step, first, range_end(w, step_count(w, c->k.extent)), 32 * warps, step);
   LINE(w, "sum = kiln_add_up(total);");
   w->emitter.indent--;
   LINE(w, "}");
@@ -219,7 +229,8 @@ static void emit_along_rows(kiln_contraction_writer_t *w) {
   LINE(w, "const %s %s = tile_%s * 32 + lane;", w->type, row, plan->matrix->row_name);
   LINE(w, "if (%s < %s) {", row, step_count(w, plan->matrix->rows->extent));
   w->emitter.indent++;
-  emit_steps(w, "k", "warp", kiln_emit_dim(&w->emitter, c->k.extent, false), WARPS, row);
+  emit_steps(w, "k", c->tile.parts > 1 ? "first_step + warp" : "warp",
+             range_end(w, kiln_emit_dim(&w->emitter, c->k.extent, false)), WARPS, row);
   LINE(w, "#pragma unroll");
   LINE(w, "for (int e = 0; e < %u; ++e) parts[warp * %u + e * 32 + lane] = total[e];", lanes, rows);
   w->emitter.indent--;

@@ -208,6 +208,13 @@ static tile_t tile_of(const kiln_batch_t *batch, uint32_t number) {
   return out;
 }
 
+static uint64_t parts_of(const kiln_batch_t *batch, uint32_t number) {
+  unsigned parts = 1;
+  const char *told = strstr(kiln_batch_pipeline(batch, number)->kernels[0].source, "K has ");
+  if (told) assert_int_equal(sscanf(told, "K has %u parts", &parts), 1);
+  return parts;
+}
+
 typedef struct {
   kiln_arena_t arena;
   kiln_batch_t *batch;
@@ -239,15 +246,17 @@ static uint64_t tiles(uint64_t extent, unsigned size) { return (extent + size - 
 
 static void tensor_cores_multiply_no_more_than_the_padded_tiles(void **state) {
   (void)state;
-  static const uint64_t sizes[][3] = {{128, 128, 128}, {100, 70, 90}, {257, 129, 65}};
+  static const uint64_t sizes[][3] = {{128, 128, 128}, {100, 70, 90}, {257, 129, 65}, {20, 30, 8200}};
   static const char *const texts[] = {
       "graph g(%a: f16[128,128], %b: f16[128,128]) { %y = gemm_rcr(%a, %b) return %y }",
       "graph g(%a: bf16[100,90], %b: bf16[90,70]) { %y = matmul(%a, %b) return %y }",
       "graph g(%a: f16[257,65], %b: f16[129,65]) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g(%a: f16[20,8200], %b: f16[30,8200]) { %y = gemm_rcr(%a, %b) return %y }",
   };
   counted_t counted;
-  count_begin(&counted, texts, 3);
-  for (uint32_t i = 0; i < 3; i++) {
+  count_begin(&counted, texts, 4);
+  assert_non_null(strstr(kiln_batch_pipeline(counted.batch, 3)->kernels[0].source, "K has "));
+  for (uint32_t i = 0; i < 4; i++) {
     tile_t tile = tile_of(counted.batch, i);
     uint64_t blocks = tiles(sizes[i][0], tile.m) * tiles(sizes[i][1], tile.n);
     uint64_t products = blocks * tile.m * tile.n * tiles(sizes[i][2], tile.k) * tile.k;
@@ -298,10 +307,12 @@ static void a_tile_reads_its_rows_and_columns_once(void **state) {
       "graph g(%a: f32[96,192] strides [1,96], %b: f32[192,96]) { %y = matmul(%a, %b) return %y }",
       "graph g(%a: f16[1,1024], %b: f16[1000,1024]) { %y = gemm_rcr(%a, %b) return %y }",
       "graph g(%a: f16[1,1024], %b: f16[1024,1024]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f16[20,8200], %b: f16[30,8200]) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g(%a: f16[1,40000], %b: f16[8,40000]) { %y = gemm_rcr(%a, %b) return %y }",
   };
   const uint64_t sizes[][4] = {{256, 128, 96, 2}, {96, 96, 192, 4}}; /* m, n, k, bytes */
   counted_t counted;
-  count_begin(&counted, texts, 4);
+  count_begin(&counted, texts, 6);
   for (uint32_t i = 0; i < 2; i++) {
     const uint64_t *size = sizes[i];
     tile_t tile = tile_of(counted.batch, i);
@@ -312,6 +323,15 @@ static void a_tile_reads_its_rows_and_columns_once(void **state) {
   /* A matrix times a vector: the matrix once. */
   assert_true((double)count(&counted, 2, "bytes_moved") <= 1.05 * (1000 * 1024 * 2));
   assert_true((double)count(&counted, 3, "bytes_moved") <= 1.05 * (1024 * 1024 * 2));
+  /* Parts of K leave their sums in f32 and read them once. */
+  tile_t tile = tile_of(counted.batch, 4);
+  uint64_t grid_m = tiles(20, tile.m), grid_n = tiles(30, tile.n), parts = parts_of(counted.batch, 4);
+  uint64_t operands = (20 * grid_n + 30 * grid_m) * 8200 * 2,
+           sums = grid_m * grid_n * tile.m * tile.n * 4 * parts;
+  assert_true(parts > 1);
+  assert_true((double)count(&counted, 4, "bytes_moved") <= 1.1 * (double)(operands + 20 * 30 * 2 + 2 * sums));
+  assert_true(parts_of(counted.batch, 5) > 1);
+  assert_true((double)count(&counted, 5, "bytes_moved") <= 1.05 * (8 * 40000 * 2 + 8 * 40000 * 2));
   count_end(&counted);
 }
 

@@ -1,4 +1,5 @@
-/* tests/unit/test_codegen_split.c: results that several blocks share: few long rows, few columns.
+/* tests/unit/test_codegen_split.c: results that several blocks share: few long rows, few columns,
+ * contractions of few tiles and long K.
  *
  * Values against the reference evaluator and against formulas, on the emulated device with all checkers on;
  * the same bits in every run, under another number of threads, and with other work in the same kernel.
@@ -83,6 +84,18 @@ static const char *const split[] = {
     "graph g(%x: bool[20000,4]) { %y = any(%x) {dims=[0]} %z = sum(%x) {dims=[0], dtype=i64} return %y, %z }",
     "graph g(%x: bf16[4000,72], %b: bf16[72]) { %s = sum(%x) {dims=[0]} %z = add(%s, %b) %y = relu(%z) "
     "return %y, %s }",
+    /* contractions: odd lengths of K, batches, what comes before and after; a vector, whichever way the
+     * matrix lies */
+    "graph g(%a: f16[5,8192], %b: f16[7,8192]) { %y = gemm_rcr(%a, %b) return %y }",
+    "graph g(%a: bf16[2,17,8001], %b: bf16[2,8001,9], %r: bf16[2,17,9]) { %y = matmul(%a, %b) %z = add(%y, %r) "
+    "%s = silu(%z) return %s, %y }",
+    "graph g(%a: f32[33,1111], %b: f32[40,1111], %c: f32[40]) { %y = gemm_rcr_bias_relu(%a, %b, %c) return %y }",
+    "graph g(%a: f64[3,1500], %b: f64[1500,5]) { %y = matmul(%a, %b) return %y }",
+    "graph g(%a: i8[3,2500], %b: i8[5,2500]) { %y = gemm_rcr(%a, %b) return %y }",
+    "graph g(%a: i64[4,1200], %b: i64[1200,3]) { %y = matmul(%a, %b) return %y }",
+    "graph g(%a: f16[1,70001], %b: f16[3,70001], %c: f16[3]) { %y = gemm_rcr_bias_sigmoid(%a, %b, %c) return %y }",
+    "graph g(%a: f32[4099], %b: f32[4099,100]) { %y = matmul(%a, %b) return %y }",
+    "graph g(%a: bf16[2,3,90001], %b: bf16[90001]) { %t = permute(%a) {dims=[1,0,2]} %y = matmul(%t, %b) return %y }",
 };
 enum { SPLIT = sizeof split / sizeof *split };
 
@@ -193,6 +206,29 @@ static void symbols_may_make_rows_longer_or_shorter_than_is_typical(void **state
   end(&f);
 }
 
+/* Down to less than a part has, and to nothing. */
+static void k_may_be_shorter_than_is_typical(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "graph g[K=8192](%a: f16[5,K], %b: f16[7,K], %c: f16[7]) { %y = gemm_rcr_bias(%a, %b, %c) return %y }",
+      "graph g[K=8192](%a: f32[5,K], %b: f32[K,7]) { %y = matmul(%a, %b) return %y }",
+      "graph g[K=65536](%a: f32[1,K], %b: f32[7,K]) { %y = gemm_rcr(%a, %b) return %y }",
+  };
+  static const int64_t lengths[] = {0, 1, 3, 33, 600, 8193};
+  fixture_t f;
+  setup(&f, "sm_80");
+  for (int i = 0; i < 3; i++) add(&f, texts[i]);
+  kiln_batch_compile(f.batch);
+  for (uint32_t i = 0; i < 3; i++) {
+    assert_true(is_split(&f, i));
+    for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+      int64_t symbols[KILN_MAX_SYMBOLS] = {lengths[k]};
+      kiln_batch_check(f.batch, i, symbols, random_inputs(&f, i, symbols), texts[i]);
+    }
+  }
+  end(&f);
+}
+
 /* --- long sums ----------------------------------------------------------------------------------------- */
 
 /* 2^24 and many ones: a chain that begins with the former loses every one that follows in it. In chains of at
@@ -271,6 +307,10 @@ static void a_sum_has_the_same_bits_whatever_is_fused_with_it(void **state) {
        "graph g(%x: f32[20001,4] strides [5,1]) { %s = sum(%x) {dims=[0]} return %s }"},
       {"graph g(%x: f32[2,65536]) { %s = sum(%x) {dims=[1]} return %s }",
        "graph g(%x: f32[2,65536] strides [65539,1]) { %s = sum(%x) {dims=[1]} return %s }"},
+      /* a contraction, and the same with an epilogue */
+      {"graph g(%a: f16[20,8200], %b: f16[30,8200]) { %y = gemm_rcr(%a, %b) return %y }",
+       "graph g(%a: f16[20,8200], %b: f16[30,8200], %c: f16[20,30]) { %y = gemm_rcr(%a, %b) %z = mul(%y, %c) "
+       "return %y, %z }"},
       /* a row that fits, alone and in a kernel that keeps too much of it */
       {"graph g(%x: f32[2,20000]) { %s = sum(%x) {dims=[1], keepdim=true} return %s }",
        "graph g(%x: f32[2,20000], %y: f32[2,20000], %z: f32[2,20000], %w: f32[2,20000]) { %s = sum(%x) {dims=[1], "
@@ -298,6 +338,7 @@ int main(void) {
       cmocka_unit_test(results_of_several_blocks_are_right),
       cmocka_unit_test(every_run_gives_the_same_bits),
       cmocka_unit_test(symbols_may_make_rows_longer_or_shorter_than_is_typical),
+      cmocka_unit_test(k_may_be_shorter_than_is_typical),
       cmocka_unit_test(many_small_terms_are_not_lost_behind_a_great_one),
       cmocka_unit_test(sums_and_means_of_equal_terms_are_exact),
       cmocka_unit_test(a_sum_has_the_same_bits_whatever_is_fused_with_it),

@@ -1,0 +1,238 @@
+// Grid: (1) / 1 blocks of 64 threads.
+// Computes
+//   in0 : f16[16,8200]
+//   in1 : f16[32,8200]
+//   in2 : f16[32]
+//   t0 = gemm_rcr_bias_relu(in0, in1, in2) : f16[16,32]
+//   out0 <- t0
+
+// N elements that move BYTES at a time.
+template <typename T, int N, int BYTES>
+struct __align__(BYTES) kiln_vector {
+  T at[N];
+};
+
+template <int N, int BYTES, typename T>
+__device__ __forceinline__ kiln_vector<T, N, BYTES> kiln_load(const T *from) {
+  return *reinterpret_cast<const kiln_vector<T, N, BYTES> *>(from);
+}
+
+// The instructions are spelled out, because the compiler splits some vectors into their elements.
+template <int N, int BYTES, typename T>
+__device__ __forceinline__ void kiln_store(T *to, const kiln_vector<T, N, BYTES> &value) {
+  unsigned word[(sizeof value + 3) / 4];
+  memcpy(word, &value, sizeof value);
+#pragma unroll
+  for (int i = 0; BYTES >= 8 && i < sizeof value / BYTES; ++i) {
+    T *const part = to + i * (BYTES / sizeof(T));
+    const unsigned *const w = word + i * (BYTES / 4);
+    if (BYTES == 16)
+      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(part), "r"(w[0]), "r"(w[1]),
+                   "r"(w[2]), "r"(w[3]));
+    else
+      asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(part), "r"(w[0]), "r"(w[1]));
+  }
+  if (BYTES < 8) *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;
+}
+
+__device__ __forceinline__ float kiln_float_from_f16(unsigned short bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+
+__device__ __forceinline__ unsigned short kiln_f16(float value) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+
+// Whether this is the last of PARTS blocks to come here; it sees what all others have stored. The counter is 0
+// again then.
+template <unsigned PARTS>
+__device__ __forceinline__ bool kiln_is_last(unsigned *counter) {
+  __shared__ bool is_last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) is_last = atomicInc(counter, PARTS - 1) == PARTS - 1;
+  __syncthreads();
+  if (is_last) __threadfence();
+  return is_last;
+}
+
+// Where element `inner` of row `outer` of a tile lies. Rows have INNER elements in chunks of 16 bytes, which
+// change places from row to row, so that the same chunk of eight neighbouring rows is in eight places: no
+// two of them share a bank.
+template <int INNER, int CHUNK>
+__device__ __forceinline__ int kiln_slot(int outer, int inner) {
+  constexpr int chunks = INNER / CHUNK, turn = chunks < 8 ? 8 / chunks : 1, places = chunks < 8 ? chunks : 8;
+  const int chunk = (inner / CHUNK) ^ (outer / turn % places);
+  return outer * INNER + chunk * CHUNK + inner % CHUNK;
+}
+
+template <int BYTES, typename T>
+__device__ __forceinline__ void kiln_clear(T *to) {
+#pragma unroll
+  for (int i = 0; i < BYTES / (int)sizeof(T); ++i) to[i] = 0;
+}
+
+// To shared memory, in the background.
+template <int BYTES>
+__device__ __forceinline__ void kiln_copy_async(void *to, const void *from) {
+  const unsigned place = (unsigned)__cvta_generic_to_shared(to);
+  if (BYTES == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(BYTES)
+                 : "memory");
+}
+
+__device__ __forceinline__ void kiln_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Until at most LEFT groups of copies are under way.
+template <int LEFT>
+__device__ __forceinline__ void kiln_copy_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
+// Four matrices of 8 x 8 halves; lane l points at row l % 8 of matrix l / 8.
+template <int INNER, bool TRANSPOSED>
+__device__ __forceinline__ void kiln_load_matrices(unsigned (&out)[4], const unsigned short *tile, int outer, int inner) {
+  const unsigned from = (unsigned)__cvta_generic_to_shared(tile + kiln_slot<INNER, 8>(outer, inner));
+  if (TRANSPOSED)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3]) : "r"(from) : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3]) : "r"(from) : "memory");
+}
+
+__device__ __forceinline__ void kiln_multiply_f16(float (&total)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(total[0]), "+f"(total[1]), "+f"(total[2]), "+f"(total[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ void kiln_store_pair(float *to, float first, float second) {
+  *reinterpret_cast<float2 *>(to) = make_float2(first, second);
+}
+
+extern "C" __global__ void __launch_bounds__(64) kiln_contraction(
+    const unsigned short *__restrict__ in0,
+    const unsigned short *__restrict__ in1,
+    const unsigned short *__restrict__ in2,
+    unsigned short *__restrict__ out0,
+    unsigned char *__restrict__ workspace,
+    unsigned *__restrict__ counters) {
+  // A block makes 16 x 32 results, 32 of K at a time, 4 steps of it in shared memory.
+  // 1 x 2 warps, each 16 x 16 by m16n8k16.
+  extern __shared__ __align__(16) unsigned char kiln_shared[];
+  const int tile_m = blockIdx.x % 1u, tile_n = blockIdx.x / 1u % 1u, batch = blockIdx.x / 1u;
+  unsigned short *const stages = reinterpret_cast<unsigned short *>(kiln_shared);
+  float *const sums = reinterpret_cast<float *>(kiln_shared); // in their place, after the loop
+  const int steps = (int)((8200 + 31) / 32);
+  // K has 11 parts, each a block's; the last to arrive adds up what all have left in the workspace.
+  const int steps_of_part = (steps + 10) / 11, first_step = blockIdx.y * steps_of_part;
+  const int end_step = first_step + steps_of_part < steps ? first_step + steps_of_part : steps;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int warp_m = warp / 2 * 16, warp_n = warp % 2 * 16;
+  float total[1][2][4] = {};
+  // Starts the copies of one step of K; every call is one group of copies, an empty one past the end.
+  auto load = [&](int step) {
+    if (step < end_step) {
+      unsigned short *const a_stage = stages + step % 4 * 1536, *const b_stage = a_stage + 512;
+      // a: copied, 8 elements along k at a time.
+      #pragma unroll
+      for (int i = 0; i < 1; ++i) {
+        const int piece = i * 64 + threadIdx.x, row = piece / 4, column = piece % 4;
+        const int m = tile_m * 16 + row, k_by_8 = step * 4 + column;
+        unsigned short *const to = a_stage + kiln_slot<32, 8>(row, column * 8);
+        if (!(8 * k_by_8 < 8200)) {
+          kiln_clear<16>(to);
+          continue;
+        }
+        kiln_copy_async<16>(to, in0 + 8200 * m + 8 * k_by_8);
+      }
+      // b: copied, 8 elements along k at a time.
+      #pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int piece = i * 64 + threadIdx.x, row = piece / 4, column = piece % 4;
+        const int n = tile_n * 32 + row, k_by_8 = step * 4 + column;
+        unsigned short *const to = b_stage + kiln_slot<32, 8>(row, column * 8);
+        if (!(8 * k_by_8 < 8200)) {
+          kiln_clear<16>(to);
+          continue;
+        }
+        kiln_copy_async<16>(to, in1 + 8200 * n + 8 * k_by_8);
+      }
+    }
+    kiln_copy_commit();
+  };
+  #pragma unroll
+  for (int ahead = 0; ahead < 3; ++ahead) load(first_step + ahead);
+  for (int step = first_step; step < end_step; ++step) {
+    kiln_copy_wait<2>();
+    __syncthreads();
+    load(step + 3);
+    const unsigned short *const a_tile = stages + step % 4 * 1536, *const b_tile = a_tile + 512;
+    #pragma unroll
+    for (int k = 0; k < 32; k += 16) {
+      unsigned a[1][4], b[1][4];
+      #pragma unroll
+      for (int i = 0; i < 1; ++i)
+        kiln_load_matrices<32, false>(a[i], a_tile, warp_m + 16 * i + lane % 16, k + lane / 16 * 8);
+      #pragma unroll
+      for (int j = 0; j < 1; ++j)
+        kiln_load_matrices<32, false>(b[j], b_tile, warp_n + 16 * j + lane / 16 * 8 + lane % 8, k + lane / 8 % 2 * 8);
+      #pragma unroll
+      for (int i = 0; i < 1; ++i)
+      #pragma unroll
+        for (int j = 0; j < 2; ++j)
+          kiln_multiply_f16(total[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+    }
+  }
+  kiln_copy_wait<0>();
+  __syncthreads();
+  #pragma unroll
+  for (int i = 0; i < 1; ++i)
+  #pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      float *const to = sums + (warp_m + 16 * i + lane / 4) * 40 + warp_n + 8 * j + lane % 4 * 2;
+      kiln_store_pair(to, total[i][j][0], total[i][j][1]);
+      kiln_store_pair(to + 8 * 40, total[i][j][2], total[i][j][3]);
+    }
+  __syncthreads();
+  float *const all_parts = reinterpret_cast<float *>(workspace) + blockIdx.x * 5632ull;
+  for (int i = threadIdx.x; i < 512; i += 64)
+    all_parts[blockIdx.y * 512 + i] = sums[i / 32 * 40 + i % 32];
+  if (!kiln_is_last<11>(counters + blockIdx.x)) return;
+  for (int i = threadIdx.x; i < 512; i += 64) {
+    float total = 0;
+  #pragma unroll
+    for (int part = 0; part < 11; ++part) total += all_parts[part * 512 + i];
+    sums[i / 32 * 40 + i % 32] = total;
+  }
+  __syncthreads();
+  // One thread for 8 neighbouring elements along n.
+  for (int piece = threadIdx.x; piece < 64; piece += 64) {
+    const int m = tile_m * 16 + piece / 4, n_by_8 = tile_n * 4 + piece % 4;
+    if (m >= 16 || 8 * n_by_8 >= 32) continue;
+    const auto w0 = kiln_load<8, 16>(sums + 40 * m + 8 * n_by_8 - 640 * tile_m - 32 * tile_n);
+    const auto w1 = kiln_load<8, 16>(in2 + 8 * n_by_8);
+    kiln_vector<unsigned short, 8, 16> s0;
+    #pragma unroll
+    for (int lane = 0; lane < 8; ++lane) {
+      const float v2 = w0.at[lane];
+      const unsigned short v3 = w1.at[lane];
+      const float f3 = kiln_float_from_f16(v3);
+      const float v4 = v2 + f3;
+      const unsigned short v5 = kiln_f16(v4);
+      const float f5 = kiln_float_from_f16(v5);
+      const unsigned short v6 = kiln_f16(f5 < 0 ? (float)0 : f5);
+      s0.at[lane] = v6;
+    }
+    kiln_store<8, 16>(out0 + 32 * m + 8 * n_by_8, s0);
+  }
+}
+
