@@ -4,8 +4,8 @@
  * thread that completes the barrier makes all of them ready again at the instruction behind theirs. See ops.h
  * for who calls these.
  */
-#include "emulator/checks.h"
 #include "emulator/ops.h"
+#include "emulator/shadow.h"
 
 enum { SYNC, ARRIVE, RED_POPC, RED_AND, RED_OR };
 
@@ -35,7 +35,7 @@ static void check_divergence(emu_warp_t *w, uint32_t id) {
 
 static void open_barrier(emu_block_t *block, uint32_t id) {
   bool check = block->launch->checks & KILN_EMU_CHECK_BARRIER;
-  if (block->shadow) emu_shadow_join(block, block->barriers[id].warps);
+  if (block->shadow) emu_shadow_join(block->shadow, block->barriers[id].warps);
   for (uint32_t n = 0; n < block->warp_count; n++) {
     emu_warp_t *w = &block->warps[n];
     if (check) check_divergence(w, id);

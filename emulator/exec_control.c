@@ -11,18 +11,17 @@ static uint32_t guarded_lanes(emu_warp_t *w, const emu_inst_t *i) {
 }
 
 const emu_inst_t *emu_exec_leader(emu_warp_t *w, const emu_inst_t *i) {
-  const emu_kernel_t *kernel = w->block->launch->kernel;
-  const emu_basic_block_t *block = &kernel->blocks[i->target];
-  uint32_t pc = block->first;
+  uint32_t pc = i->arg[0];
   if (pc >= w->stop_pc) return emu_jump(w, w->group, pc); /* meets lanes that wait here, or are lower now */
   if (w->budget <= 0) {
     EMU_EACH_LANE(lane, w->group) w->pc[lane] = pc;
     w->group = w->mask = 0;
     return NULL;
   }
-  w->budget -= block->instructions;
-  w->worker->block_runs[i->target]++;
-  w->worker->block_lanes[i->target] += w->group == ~0u ? 32 : (uint64_t)__builtin_popcount(w->group);
+  w->budget -= i->arg[1];
+  emu_block_count_t *count = &w->worker->block_counts[i->target];
+  count->runs++;
+  count->lanes += emu_lane_count(w->group);
   return i + 1;
 }
 
@@ -69,14 +68,14 @@ const emu_inst_t *emu_exec_branch_index(emu_warp_t *w, const emu_inst_t *i) {
 const emu_inst_t *emu_exec_exit(emu_warp_t *w, const emu_inst_t *i) {
   uint32_t lanes = guarded_lanes(w, i);
   if (w->copy_count) emu_copies_finish_all(w, lanes);
-  w->block->live_threads -= (uint32_t)__builtin_popcount(lanes);
+  w->block->live_threads -= emu_lane_count(lanes);
   if (w->block->transfer_count) emu_transfers_of_exit(w, lanes);
   w->ready &= ~lanes;
   w->group &= ~lanes;
   w->mask = w->group;
-  emu_barriers_recheck(w->block);
+  if (w->block->barriers_busy) emu_barriers_recheck(w->block);
   if (w->group) return i + 1;
-  return emu_reschedule(w);
+  return w->ready || w->at_warp_sync ? emu_reschedule(w) : NULL;
 }
 
 const emu_inst_t *emu_exec_call(emu_warp_t *w, const emu_inst_t *i) {

@@ -8,9 +8,9 @@
  * ISA, "mbarrier". See ops.h for who calls these; a block's threads run on one worker, so that nothing here
  * is atomic.
  */
-#include "emulator/checks.h"
 #include "emulator/mbarrier.h"
 #include "emulator/ops.h"
+#include "emulator/shadow.h"
 
 #include <string.h>
 
@@ -98,7 +98,7 @@ static void test(emu_warp_t *w, const emu_inst_t *i, const emu_request_t *r) {
   }
   *p = (*p & ~w->mask) | over;
   if (over && block->shadow)
-    emu_shadow_join(block, block->warp_count == 32 ? ~0u : (1u << block->warp_count) - 1);
+    emu_shadow_join(block->shadow, block->warp_count == 32 ? ~0u : (1u << block->warp_count) - 1);
   if (over == w->mask) return;
   /* Other lanes of the warp are to run next, or where there are none, other warps. */
   if (w->group != w->ready)

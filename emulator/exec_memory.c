@@ -8,6 +8,7 @@
 #include "emulator/exec_memory.h"
 
 #include "emulator/checks.h"
+#include "emulator/lanes.h"
 #include "emulator/ops.h"
 
 #include <inttypes.h>
@@ -91,46 +92,6 @@ unsigned char *emu_lane_memory(emu_warp_t *w, const emu_inst_t *i, uint32_t lane
   return base + address;
 }
 
-/* (1) */
-static void lane_addresses(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, uint64_t *addresses) {
-  if (i->width == 8) {
-    const uint64_t *a = emu_u64(w, operand);
-    for (uint32_t lane = 0; lane < 32; lane++) addresses[lane] = a[lane] + (uint64_t)i->offset;
-  } else {
-    const uint32_t *a = emu_u32(w, operand);
-    for (uint32_t lane = 0; lane < 32; lane++) addresses[lane] = (uint32_t)(a[lane] + (uint32_t)i->offset);
-  }
-}
-
-/* How the addresses of a full warp follow each other, where that makes things quick. */
-static emu_pattern_t classify(const uint64_t *addresses, uint32_t mask, uint32_t bytes) {
-  uint64_t unlike_row = 0, unlike_first = 0;
-  if (mask != ~0u) return EMU_PATTERN_ANY;
-  for (uint32_t lane = 0; lane < 32; lane++) {
-    unlike_row |= addresses[lane] ^ (addresses[0] + lane * bytes);
-    unlike_first |= addresses[lane] ^ addresses[0];
-  }
-  return !unlike_row ? EMU_PATTERN_ROW : !unlike_first ? EMU_PATTERN_SAME : EMU_PATTERN_ANY;
-}
-
-/* Lowest and highest address, and in *misaligned all bits that any of them has. */
-static void bounds(const emu_request_t *r, uint32_t mask, uint64_t *low, uint64_t *high,
-                   uint64_t *misaligned) {
-  *low = *misaligned = r->addresses[__builtin_ctz(mask)];
-  *high = *low;
-  if (r->pattern == EMU_PATTERN_SAME) return;
-  if (r->pattern == EMU_PATTERN_ROW) {
-    *high = r->addresses[31];
-    return;
-  }
-  EMU_EACH_LANE(lane, mask) {
-    uint64_t address = r->addresses[lane];
-    *misaligned |= address;
-    *low = address < *low ? address : *low;
-    *high = address > *high ? address : *high;
-  }
-}
-
 /* (2), lane by lane, with faults. */
 static bool resolve_lanes(emu_warp_t *w, const emu_inst_t *i, emu_request_t *r) {
   uint32_t bytes = i->bytes * i->vector;
@@ -150,18 +111,17 @@ static bool resolve_lanes(emu_warp_t *w, const emu_inst_t *i, emu_request_t *r) 
 /* (2) Pointers for the active lanes; false after a fault. */
 static bool resolve(emu_warp_t *w, const emu_inst_t *i, emu_request_t *r) {
   uint32_t bytes = i->bytes * i->vector;
-  uint64_t low, high, misaligned, base = 0;
-  r->pattern = classify(r->addresses, w->mask, bytes);
-  bounds(r, w->mask, &low, &high, &misaligned);
+  uint64_t base = 0;
   r->range = NULL;
   r->space = i->space;
-  bool aligned = !(misaligned & (bytes - 1));
-  if (i->space == EMU_SPACE_GLOBAL || (i->space == EMU_SPACE_GENERIC && high < EMU_SHARED_WINDOW)) {
-    if (!aligned || !(r->range = range_of(w, i, low, high - low + bytes))) return resolve_lanes(w, i, r);
+  bool plain = !(r->bits & (bytes - 1)) && r->low <= r->high;
+  if (i->space == EMU_SPACE_GLOBAL || (i->space == EMU_SPACE_GENERIC && r->high < EMU_SHARED_WINDOW)) {
+    if (!plain || !(r->range = range_of(w, i, r->low, r->high - r->low + bytes)))
+      return resolve_lanes(w, i, r);
     r->space = EMU_SPACE_GLOBAL;
   } else if (i->space == EMU_SPACE_SHARED) {
-    uint64_t limit = w->block->launch->kernel->shared_bytes + w->block->launch->dynamic_shared_bytes;
-    if (!aligned || bytes > limit || high > limit - bytes) return resolve_lanes(w, i, r);
+    uint64_t limit = w->worker->shared_bytes;
+    if (!plain || bytes > limit || r->high > limit - bytes) return resolve_lanes(w, i, r);
     base = (uint64_t)(uintptr_t)w->block->shared;
   } else {
     r->pattern = EMU_PATTERN_ANY; /* each lane has memory of its own */
@@ -175,10 +135,17 @@ static bool resolve(emu_warp_t *w, const emu_inst_t *i, emu_request_t *r) {
 bool emu_request(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, emu_access_t access,
                  emu_request_t *r) {
   r->access = access;
-  lane_addresses(w, i, operand, r->addresses);
+  w->worker->rows->survey(w, i, operand, r); /* (1) */
   if (!resolve(w, i, r)) return false;
   if (w->block->launch->counting) emu_count_request(w, i, r); /* (3) */
   if (w->block->launch->checks) emu_check_access(w, i, r);
+  return true;
+}
+
+bool emu_watch_row(emu_warp_t *w, const emu_inst_t *i, const emu_row_t *row) {
+  const emu_launch_t *launch = w->worker->launch;
+  if (launch->checks && !emu_check_row(w, i, row)) return false;
+  if (launch->counting) emu_count_row(w, i, row);
   return true;
 }
 
@@ -242,19 +209,6 @@ static void store_lanes(const emu_inst_t *i, const emu_request_t *r, uint32_t ma
     EMU_EACH_LANE(lane, mask) store_element(r->pointers[lane] + at, i->bytes, narrow[lane]);
 }
 
-/* Rows of whole lanes are plain copies, unless others may be waiting for them. */
-static bool is_row(const emu_inst_t *i, const emu_request_t *r) {
-  return r->pattern == EMU_PATTERN_ROW && i->vector == 1 && i->bytes >= 4 && !i->strong;
-}
-
-/* Of sizes that the compiler knows, so that it writes moves. */
-static void copy_row(void *to, const void *from, uint32_t element_bytes) {
-  if (element_bytes == 8)
-    memcpy(to, from, 256);
-  else
-    memcpy(to, from, 128);
-}
-
 /* args: results, address. bytes, vector: of the elements; width: of the address. Elements go to lanes of 4
  * bytes, or of 8 where they have 8; signed ones are extended. */
 const emu_inst_t *emu_exec_load(emu_warp_t *w, const emu_inst_t *i) {
@@ -265,10 +219,7 @@ const emu_inst_t *emu_exec_load(emu_warp_t *w, const emu_inst_t *i) {
     atomic_thread_fence(memory_order_seq_cst);
   }
   if (!emu_request(w, i, args[i->vector], EMU_ACCESS_READ, &r)) return NULL;
-  if (is_row(i, &r))
-    copy_row(w->frame + args[0], r.pointers[0], i->bytes);
-  else
-    for (uint32_t n = 0; n < i->vector; n++) load_lanes(i, &r, w->mask, n, w->frame + args[n]);
+  for (uint32_t n = 0; n < i->vector; n++) load_lanes(i, &r, w->mask, n, w->frame + args[n]);
   return i + 1;
 }
 
@@ -298,10 +249,7 @@ const emu_inst_t *emu_exec_store(emu_warp_t *w, const emu_inst_t *i) {
   emu_request_t r;
   const uint32_t *args = i->args;
   if (!emu_request(w, i, args[0], EMU_ACCESS_WRITE, &r)) return NULL;
-  if (is_row(i, &r))
-    copy_row(r.pointers[0], w->frame + args[1], i->bytes);
-  else
-    for (uint32_t n = 0; n < i->vector; n++) store_lanes(i, &r, w->mask, n, w->frame + args[n + 1]);
+  for (uint32_t n = 0; n < i->vector; n++) store_lanes(i, &r, w->mask, n, w->frame + args[n + 1]);
   if (i->strong) atomic_thread_fence(memory_order_seq_cst);
   return i + 1;
 }

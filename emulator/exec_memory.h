@@ -15,7 +15,9 @@ typedef enum {
 } emu_pattern_t;
 
 typedef struct {
-  uint64_t addresses[32];
+  uint64_t addresses[32];      /* lanes that are off have that of one that is on */
+  uint64_t low, high;          /* of the addresses */
+  uint64_t bits;               /* that any of them has */
   unsigned char *pointers[32]; /* of the active lanes */
   const emu_range_t
       *range; /* that all lanes' addresses lie in; NULL when it is not global memory, or several */
@@ -29,7 +31,20 @@ typedef struct {
 bool emu_request(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, emu_access_t access,
                  emu_request_t *out_request);
 
+/* A request of a whole warp that was found to be simple, by the handlers of lanes_rows.h. */
+typedef struct {
+  uint64_t address;      /* of lane 0 */
+  uint32_t bytes;        /* of all lanes together */
+  unsigned char *memory; /* where they are */
+  emu_access_t access;
+  emu_pattern_t pattern; /* a row, or the same */
+} emu_row_t;
+
+/* Checks and counts a row; false, with nothing done, when it must be looked at lane by lane. */
+bool emu_watch_row(emu_warp_t *w, const emu_inst_t *i, const emu_row_t *row);
+
 void emu_count_request(emu_warp_t *w, const emu_inst_t *i, const emu_request_t *r);
+void emu_count_row(emu_warp_t *w, const emu_inst_t *i, const emu_row_t *row);
 
 /* Where one lane's bytes are, or NULL when the access is out of bounds or misaligned; a generic *space is
  * resolved. */

@@ -6,14 +6,29 @@
  */
 #include "emulator/exec_memory.h"
 
-/* A row of a full warp: at most two pages, all sectors from its first byte to its last. */
-static uint32_t count_row(emu_warp_t *w, const emu_inst_t *i, const emu_request_t *r) {
-  uint64_t first = r->addresses[0], end = first + 32ull * i->bytes * i->vector;
-  bool write = r->access != EMU_ACCESS_READ;
+/* Bytes behind each other: at most two pages, all sectors from the first byte to the last; gives their
+ * number. */
+static uint32_t count_run(emu_warp_t *w, uint64_t first, uint32_t bytes, bool write) {
+  uint64_t end = first + bytes;
   uint64_t page_end = (first / 4096 + 1) * 4096, split = end < page_end ? end : page_end;
   emu_sectors_add(&w->block->sectors, first, (uint32_t)(split - first), write);
   if (split < end) emu_sectors_add(&w->block->sectors, split, (uint32_t)(end - split), write);
   return (uint32_t)((end - 1) / EMU_SECTOR_BYTES - first / EMU_SECTOR_BYTES + 1);
+}
+
+static void add_global(emu_warp_t *w, emu_access_t access, uint32_t sectors, uint32_t bytes) {
+  kiln_emu_counters_t *counters = &w->worker->counters;
+  *(access ? &counters->global_store_requests : &counters->global_load_requests) += 1;
+  *(access ? &counters->global_store_sectors : &counters->global_load_sectors) += sectors;
+  uint32_t lanes = emu_lane_count(w->mask);
+  counters->global_accesses += lanes;
+  counters->global_wide_accesses += bytes == 16 ? lanes : 0;
+}
+
+static void add_shared(emu_warp_t *w, emu_access_t access, uint32_t passes) {
+  kiln_emu_counters_t *counters = &w->worker->counters;
+  *(access ? &counters->shared_store_requests : &counters->shared_load_requests) += 1;
+  counters->shared_wavefronts += passes;
 }
 
 /* Sectors of a request, distinct within it: lanes next to each other usually share or follow each
@@ -22,7 +37,7 @@ static void count_global(emu_warp_t *w, const emu_inst_t *i, const emu_request_t
   uint32_t bytes = i->bytes * i->vector, count = 0;
   uint64_t seen[32];
   if (r->pattern == EMU_PATTERN_ROW)
-    count = count_row(w, i, r);
+    count = count_run(w, r->addresses[0], 32 * bytes, r->access != EMU_ACCESS_READ);
   else
     EMU_EACH_LANE(lane, w->mask) {
       uint64_t sector = r->addresses[lane] / EMU_SECTOR_BYTES;
@@ -32,18 +47,15 @@ static void count_global(emu_warp_t *w, const emu_inst_t *i, const emu_request_t
       seen[count++] = sector;
       emu_sectors_add(&w->block->sectors, r->addresses[lane], bytes, r->access != EMU_ACCESS_READ);
     }
-  kiln_emu_counters_t *counters = &w->worker->counters;
-  *(r->access ? &counters->global_store_requests : &counters->global_load_requests) += 1;
-  *(r->access ? &counters->global_store_sectors : &counters->global_load_sectors) += count;
-  uint64_t lanes = (uint64_t)__builtin_popcount(w->mask);
-  counters->global_accesses += lanes;
-  counters->global_wide_accesses += bytes == 16 ? lanes : 0;
+  add_global(w, r->access, count, bytes);
 }
 
-/* Passes over the 32 banks of 4 bytes: lanes conflict when they want different words of one bank. Accesses of
- * 8 and 16 bytes go in 2 and 4 parts of lanes. */
+/* Accesses of 8 and 16 bytes go in 2 and 4 parts of lanes. */
+static uint32_t parts_of(uint32_t bytes) { return bytes <= 4 ? 1 : bytes / 4; }
+
+/* Passes over the 32 banks of 4 bytes: lanes conflict when they want different words of one bank. */
 static uint32_t wavefronts(const emu_request_t *r, uint32_t mask, uint32_t bytes) {
-  uint32_t parts = bytes <= 4 ? 1 : bytes / 4, total = 0;
+  uint32_t parts = parts_of(bytes), total = 0;
   if (r->pattern == EMU_PATTERN_ROW || r->pattern == EMU_PATTERN_SAME) return parts;
   for (uint32_t part = 0; part < parts; part++) {
     uint32_t lanes_per_part = 32 / parts;
@@ -72,8 +84,7 @@ void emu_count_request(emu_warp_t *w, const emu_inst_t *i, const emu_request_t *
     count_global(w, i, r);
     break;
   case EMU_SPACE_SHARED:
-    *(r->access ? &counters->shared_store_requests : &counters->shared_load_requests) += 1;
-    counters->shared_wavefronts += wavefronts(r, w->mask, bytes);
+    add_shared(w, r->access, wavefronts(r, w->mask, bytes));
     break;
   case EMU_SPACE_LOCAL:
     *(r->access ? &counters->local_store_requests : &counters->local_load_requests) += 1;
@@ -82,4 +93,12 @@ void emu_count_request(emu_warp_t *w, const emu_inst_t *i, const emu_request_t *
   default:
     break;
   }
+}
+
+void emu_count_row(emu_warp_t *w, const emu_inst_t *i, const emu_row_t *row) {
+  uint32_t each = (uint32_t)i->bytes * i->vector;
+  if (i->space == EMU_SPACE_SHARED)
+    add_shared(w, row->access, parts_of(each));
+  else
+    add_global(w, row->access, count_run(w, row->address, row->bytes, row->access != EMU_ACCESS_READ), each);
 }

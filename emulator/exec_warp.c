@@ -27,8 +27,8 @@ static void check_members(emu_warp_t *w, const emu_inst_t *i, const uint32_t *me
 static void park(emu_warp_t *w, const emu_inst_t *i, const uint32_t *members) {
   const emu_kernel_t *kernel = w->block->launch->kernel;
   uint32_t block = kernel->code[i->target].target, lanes = w->mask;
-  w->worker->block_runs[block]--;
-  w->worker->block_lanes[block] -= (uint64_t)__builtin_popcount(w->group);
+  w->worker->block_counts[block].runs--;
+  w->worker->block_counts[block].lanes -= emu_lane_count(w->group);
   w->budget += kernel->blocks[block].instructions;
   EMU_EACH_LANE(lane, lanes) {
     w->pc[lane] = i->target;

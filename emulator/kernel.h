@@ -17,6 +17,7 @@ typedef struct emu_warp emu_warp_t;
 typedef struct emu_block emu_block_t;
 typedef struct emu_launch emu_launch_t;
 typedef struct emu_worker emu_worker_t;
+typedef struct emu_row_ops emu_row_ops_t;
 
 /* Runs one instruction for the lanes of w->mask; returns the next one, or NULL to leave the warp's run loop.
  */

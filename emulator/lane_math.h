@@ -230,7 +230,8 @@ static inline float round_integral_f32(float x, unsigned rounding) {
  * rest, at most 1/2, through the Taylor series of exp(rest ln 2), whose error behind the term of degree 7 is
  * below 2^-27. */
 static inline float exp2_approx(float x) {
-  float limited = x < -152.0f ? -152.0f : x > 130.0f ? 130.0f : x, whole = limited + 0x1.8p23f;
+  float least = x > -152.0f ? x : -152.0f, limited = least < 130.0f ? least : 130.0f;
+  float whole = limited + 0x1.8p23f;
   float t = (limited - (whole - 0x1.8p23f)) * 0x1.62e43p-1f;
   int32_t exponent = (int32_t)bits_of_f32(whole) - 0x4b400000, half = exponent >> 1;
   float p = 1.0f / 5040;

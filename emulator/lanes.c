@@ -30,6 +30,8 @@ const emu_lane_op_t *emu_lane_op_find(const char *key) {
   return NULL;
 }
 
+const emu_row_ops_t *emu_row_ops(void) { return &best_table()->rows; }
+
 #ifdef __x86_64__
 /* MXCSR's rounding field by emu_rounding_t; bits 15 and 6 flush results and inputs that are denormal. */
 static unsigned enter_mode(const emu_inst_t *i) {

@@ -9,7 +9,8 @@
 #ifndef KILN_EMULATOR_LANES_H
 #define KILN_EMULATOR_LANES_H
 
-#include "emulator/kernel.h"
+#include "emulator/exec_memory.h"
+#include "emulator/shadow.h"
 
 typedef struct {
   const char *key; /* with '_' for '.' */
@@ -18,9 +19,23 @@ typedef struct {
   uint8_t args;  /* operands, results included */
 } emu_lane_op_t;
 
+/* Memory requests of whole warps, see lanes_rows.h, and their checks. */
+struct emu_row_ops {
+  emu_exec_t load, store;
+  void (*survey)(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, emu_request_t *out_request);
+  /* See lanes_stamps.h: lanes, or false, where there is something suspicious. */
+  uint32_t (*warp_reads)(const emu_stamps_t *stamps, uint32_t lanes, const uint32_t *offsets, uint32_t bytes,
+                         uint32_t now, uint32_t bound);
+  uint32_t (*warp_writes)(const emu_stamps_t *stamps, uint32_t lanes, const uint32_t *offsets, uint32_t bytes,
+                          uint32_t now, uint32_t bound);
+  bool (*block_reads)(const uint32_t *written, uint32_t *read, uint32_t count, uint32_t now);
+  bool (*block_writes)(uint32_t *written, const uint32_t *read, uint32_t count, uint32_t now);
+};
+
 typedef struct {
   const emu_lane_op_t *ops;
   uint32_t count;
+  emu_row_ops_t rows;
 } emu_lane_table_t;
 
 extern const emu_lane_table_t emu_lanes_plain;
@@ -30,6 +45,9 @@ extern const emu_lane_table_t emu_lanes_avx2;
 
 /* The handler of `key`, or NULL when PTX has no such operation or the emulator does not know it. */
 const emu_lane_op_t *emu_lane_op_find(const char *key);
+
+/* Those for this CPU. */
+const emu_row_ops_t *emu_row_ops(void);
 
 /* Runs i->inner under the rounding mode and flushing that `i` asks for, and clamps a saturated float result.
  */

@@ -60,10 +60,11 @@ typedef double VALUE_f64;
 
 #if defined __clang__
 #pragma clang diagnostic ignored "-Wpass-failed" /* some loops call functions; they stay loops */
-#define EACH_LANE _Pragma("clang loop vectorize(assume_safety)") for (uint32_t l = 0; l < 32; l++)
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
-#define EACH_LANE _Pragma("GCC ivdep") for (uint32_t l = 0; l < 32; l++)
+#define INDEPENDENT _Pragma("GCC ivdep")
 #endif
+#define EACH_LANE INDEPENDENT for (uint32_t l = 0; l < 32; l++)
 #define ARG(type, name, index)                                                                               \
   const LANE_##type *restrict name = (const LANE_##type *)(w->frame + i->arg[index])
 
@@ -373,4 +374,16 @@ static inline double limited(double x, const emu_inst_t *i) {
 static const emu_lane_op_t lane_ops[] = {
 #include "emulator/lanes.def"
 };
-const emu_lane_table_t EMU_LANE_TABLE = {lane_ops, sizeof lane_ops / sizeof lane_ops[0]};
+
+#include "emulator/lanes_rows.h"
+#include "emulator/lanes_stamps.h"
+
+const emu_lane_table_t EMU_LANE_TABLE = {.ops = lane_ops,
+                                         .count = sizeof lane_ops / sizeof lane_ops[0],
+                                         .rows = {.load = rows_load,
+                                                  .store = rows_store,
+                                                  .survey = survey,
+                                                  .warp_reads = warp_reads,
+                                                  .warp_writes = warp_writes,
+                                                  .block_reads = block_reads,
+                                                  .block_writes = block_writes}};

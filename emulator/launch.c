@@ -9,8 +9,9 @@
 #include "emulator/launch.h"
 
 #include "base/clock.h"
-#include "emulator/checks.h"
+#include "emulator/lanes.h"
 #include "emulator/schedule.h"
+#include "emulator/shadow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,16 +161,18 @@ static void fill_specials(const emu_block_t *block, uint32_t warp, unsigned char
 }
 
 /* Those that differ from block to block, and from no lane to another. */
-static void fill_block_specials(const emu_block_t *block, unsigned char *frame) {
+static void fill_block_specials(const emu_block_t *block) {
   static const emu_special_t specials[] = {
       EMU_SPECIAL_CTAID_X,     EMU_SPECIAL_CTAID_Y,     EMU_SPECIAL_CTAID_Z, EMU_SPECIAL_CLUSTERID_X,
       EMU_SPECIAL_CLUSTERID_Y, EMU_SPECIAL_CLUSTERID_Z, EMU_SPECIAL_SMID};
+  const emu_kernel_t *kernel = block->launch->kernel;
   for (size_t n = 0; n < sizeof specials / sizeof specials[0]; n++) {
-    uint32_t offset = block->launch->kernel->special_offset[specials[n]];
-    if (!offset) continue;
-    uint32_t *lanes = (uint32_t *)(frame + offset),
-             value = special_value(block->launch, block, specials[n], 0, 0);
-    for (uint32_t lane = 0; lane < 32; lane++) lanes[lane] = value;
+    if (!kernel->special_offset[specials[n]]) continue;
+    uint32_t value = special_value(block->launch, block, specials[n], 0, 0);
+    for (uint32_t warp = 0; warp < block->warp_count; warp++) {
+      uint32_t *lanes = emu_u32(&block->warps[warp], kernel->special_offset[specials[n]]);
+      for (uint32_t lane = 0; lane < 32; lane++) lanes[lane] = value;
+    }
   }
 }
 
@@ -217,7 +220,9 @@ static emu_block_t *make_block(emu_launch_t *launch) {
   block->shared = aligned_bytes((uint64_t)kernel->shared_bytes + launch->dynamic_shared_bytes);
   block->local = calloc((size_t)32 * block->warp_count, kernel->local_bytes + 1u);
   bool shadowed = launch->checks & (KILN_EMU_CHECK_INIT | KILN_EMU_CHECK_RACE);
-  if (shadowed) block->shadow = emu_shadow_create(kernel->shared_bytes + launch->dynamic_shared_bytes);
+  if (shadowed)
+    block->shadow =
+        emu_shadow_create(kernel->shared_bytes + launch->dynamic_shared_bytes, launch->warps_per_block);
   if (!block->warps || !block->frames || !block->shared || !block->local || (shadowed && !block->shadow)) {
     free_block(block);
     return NULL;
@@ -227,7 +232,7 @@ static emu_block_t *make_block(emu_launch_t *launch) {
   return block;
 }
 
-/* Only what a new block must not inherit is set: the lanes' program counters, and that no copy is pending. */
+/* Only what a new block must not inherit is set. */
 static void start_warp(emu_block_t *block, uint32_t index, emu_worker_t *worker) {
   emu_launch_t *launch = block->launch;
   emu_warp_t *w = &block->warps[index];
@@ -236,12 +241,11 @@ static void start_warp(emu_block_t *block, uint32_t index, emu_worker_t *worker)
   w->lanes = w->ready = threads >= 32 ? ~0u : (1u << threads) - 1;
   w->at_barrier = w->at_warp_sync = w->same_pc = w->served = w->yields = 0;
   w->group = w->mask = w->copy_count = w->cluster_arrived = 0;
-  memset(w->pc, 0, sizeof w->pc);
+  w->fresh = true;
   w->index = index;
   w->block = block;
   w->worker = worker;
   w->stop_pc = EMU_NEVER;
-  fill_block_specials(block, w->frame);
 }
 
 /* Starts the next block of the launch, or gives NULL when all are started or memory is short, which is a
@@ -280,6 +284,7 @@ static emu_block_t *start_block(emu_worker_t *worker) {
   memset(block->shared, 0, (size_t)launch->kernel->shared_bytes + launch->dynamic_shared_bytes);
   if (block->shadow) emu_shadow_restart(block->shadow);
   for (uint32_t n = 0; n < block->warp_count; n++) start_warp(block, n, worker);
+  fill_block_specials(block);
   return block;
 }
 
@@ -303,10 +308,12 @@ static bool init_worker(emu_worker_t *worker, emu_launch_t *launch) {
   const emu_kernel_t *kernel = launch->kernel;
   memset(worker, 0, sizeof *worker);
   worker->launch = launch;
-  worker->block_runs = calloc(kernel->block_count + 1u, sizeof *worker->block_runs);
-  worker->block_lanes = calloc(kernel->block_count + 1u, sizeof *worker->block_lanes);
+  worker->rows = emu_row_ops();
+  worker->shared_bytes = kernel->shared_bytes + launch->dynamic_shared_bytes;
+  worker->watched = launch->counting || launch->checks;
+  worker->block_counts = calloc(kernel->block_count + 1u, sizeof *worker->block_counts);
   worker->ranges = calloc(kernel->site_count + 1u, sizeof *worker->ranges);
-  return worker->block_runs && worker->block_lanes && worker->ranges;
+  return worker->block_counts && worker->ranges;
 }
 
 static void add_instructions(emu_worker_t *worker) {
@@ -314,9 +321,9 @@ static void add_instructions(emu_worker_t *worker) {
   kiln_emu_counters_t *c = &worker->counters;
   for (uint32_t n = 0; n < kernel->block_count; n++) {
     const emu_basic_block_t *block = &kernel->blocks[n];
-    uint64_t runs = worker->block_runs[n];
+    uint64_t runs = worker->block_counts[n].runs;
     c->instructions += runs * block->instructions;
-    c->lane_instructions += worker->block_lanes[n] * block->instructions;
+    c->lane_instructions += worker->block_counts[n].lanes * block->instructions;
     c->integer_instructions += runs * block->of_class[EMU_CLASS_INTEGER];
     c->f32_instructions += runs * block->of_class[EMU_CLASS_F32];
     c->f64_instructions += runs * block->of_class[EMU_CLASS_F64];
@@ -345,8 +352,7 @@ static void deinit_worker(emu_worker_t *worker) {
     free_block(block);
   }
   emu_common_deinit(&worker->common);
-  free(worker->block_runs);
-  free(worker->block_lanes);
+  free(worker->block_counts);
   free(worker->ranges);
 }
 
@@ -435,6 +441,8 @@ static void fill_record(emu_launch_t *launch, uint64_t wall_ns, kiln_emu_launch_
 }
 
 void emu_launch_run(emu_launch_t *launch, emu_pool_t *pool, kiln_emu_launch_t *out_record) {
+  if (launch->checks & KILN_EMU_CHECK_RACE && launch->serial % EMU_LAUNCHES_REMEMBERED == 0)
+    emu_memory_forget(launch->memory);
   run_t run = {.launch = launch, .pool = pool, .started_ns = kiln_clock_monotonic_ns()};
   emu_worker_t worker;
   run_blocks(&worker, &run);

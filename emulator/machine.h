@@ -53,6 +53,7 @@ struct emu_warp {
   uint32_t lanes; /* lanes that exist */
   /* A lane that exists is in one of these or has exited. */
   uint32_t ready, at_barrier, at_warp_sync;
+  bool fresh;              /* nothing ran yet: all lanes are at 0, whatever pc says */
   uint32_t same_pc;        /* lanes at a warp sync whose partners must be at the same instruction */
   uint32_t served;         /* lanes that ran since the last time all had their turn */
   uint32_t stop_pc;        /* where the group meets other lanes, or EMU_NEVER */
@@ -136,15 +137,22 @@ struct emu_launch {
   emu_common_sectors_t common;
 };
 
+/* Groups that entered a basic block, and their lanes. */
+typedef struct {
+  uint64_t runs, lanes;
+} emu_block_count_t;
+
 /* One CPU thread's share of a launch. */
 struct emu_worker {
   emu_launch_t *launch;
+  const emu_row_ops_t *rows;
+  uint32_t shared_bytes; /* of a block, static and dynamic */
+  bool watched;          /* memory requests are counted or checked */
   kiln_emu_counters_t counters;
-  uint64_t *block_runs;  /* per basic block: groups that entered it */
-  uint64_t *block_lanes; /* and their lanes */
-  emu_range_t *ranges;   /* per memory instruction: the allocation it touched last */
-  emu_block_t *resident; /* blocks that were preempted, the next to run first */
-  emu_block_t *spare;    /* finished blocks whose memory is used again */
+  emu_block_count_t *block_counts; /* per basic block */
+  emu_range_t *ranges;             /* per memory instruction: the allocation it touched last */
+  emu_block_t *resident;           /* blocks that were preempted, the next to run first */
+  emu_block_t *spare;              /* finished blocks whose memory is used again */
   emu_common_sectors_t common;
 };
 
@@ -186,6 +194,11 @@ void emu_finding(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, const char *
 
 static inline uint32_t *emu_u32(emu_warp_t *w, uint32_t offset) { return (uint32_t *)(w->frame + offset); }
 static inline uint64_t *emu_u64(emu_warp_t *w, uint32_t offset) { return (uint64_t *)(w->frame + offset); }
+
+/* Nearly always all 32, and the count is a library call where the compiler may not use the instruction. */
+static inline uint32_t emu_lane_count(uint32_t mask) {
+  return mask == ~0u ? 32 : (uint32_t)__builtin_popcount(mask);
+}
 
 #define EMU_EACH_LANE(lane, mask)                                                                            \
   for (uint32_t left_ = (mask), lane; left_ && (lane = (uint32_t)__builtin_ctz(left_), 1); left_ &= left_ - 1)

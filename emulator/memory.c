@@ -22,14 +22,14 @@ static uint8_t *map_pages(uint64_t bytes) {
   return pages == MAP_FAILED ? NULL : pages;
 }
 
-/* The checkers' maps. */
-static uint64_t written_bytes(const emu_range_t *range) { return mapped_bytes(range->bytes / 8 + 1); }
-static uint64_t accessed_bytes(const emu_range_t *range) { return mapped_bytes((range->bytes / 4 + 1) * 16); }
+/* The checkers' maps; a window of 64 bits or a word may begin in the last byte. */
+static uint64_t written_bytes(const emu_range_t *range) { return mapped_bytes(range->bytes / 8 + 8); }
+static uint64_t stamp_bytes(const emu_range_t *range) { return mapped_bytes((range->bytes / 4 + 1) * 4); }
 
 static void unmap_range(const emu_range_t *range) {
   munmap((void *)(range->base - PAGE_BYTES), mapped_bytes(range->bytes) + 2 * PAGE_BYTES);
   if (range->written) munmap(range->written, written_bytes(range));
-  if (range->accessed) munmap(range->accessed, accessed_bytes(range));
+  if (range->last_write) munmap(range->last_write, 2 * stamp_bytes(range));
 }
 
 void emu_memory_deinit(emu_memory_t *memory) {
@@ -73,10 +73,11 @@ static bool map_range(emu_range_t *range, unsigned checks) {
   mprotect(pages, PAGE_BYTES, PROT_NONE);
   mprotect(pages + PAGE_BYTES + bytes, PAGE_BYTES, PROT_NONE);
   range->base = (uint64_t)(uintptr_t)pages + PAGE_BYTES;
-  if (checks & KILN_EMU_CHECK_INIT) range->written = map_pages(written_bytes(range));
-  if (checks & KILN_EMU_CHECK_RACE) range->accessed = (uint64_t *)map_pages(accessed_bytes(range));
+  if (checks & KILN_EMU_CHECK_INIT) range->written = (uint64_t *)map_pages(written_bytes(range));
+  if (checks & KILN_EMU_CHECK_RACE) range->last_write = (uint32_t *)map_pages(2 * stamp_bytes(range));
+  if (range->last_write) range->last_read = range->last_write + stamp_bytes(range) / sizeof(uint32_t);
   if ((range->written || !(checks & KILN_EMU_CHECK_INIT)) &&
-      (range->accessed || !(checks & KILN_EMU_CHECK_RACE)))
+      (range->last_write || !(checks & KILN_EMU_CHECK_RACE)))
     return true;
   unmap_range(range);
   return false;
@@ -106,7 +107,7 @@ CUresult emu_memory_alloc(emu_memory_t *memory, size_t bytes, emu_allocation_t k
 
 static void remember_freed(emu_memory_t *memory, emu_range_t range) {
   range.written = NULL;
-  range.accessed = NULL;
+  range.last_write = range.last_read = NULL;
   memory->freed[memory->freed_count++ % EMU_FREED_KEPT] = range;
 }
 
@@ -196,20 +197,37 @@ size_t emu_memory_live(emu_memory_t *memory, uint64_t *out_bytes) {
   return live;
 }
 
-/* Bits are set and read atomically: blocks on several threads share the bytes of the map. */
+void emu_memory_forget(emu_memory_t *memory) {
+  pthread_mutex_lock(&memory->lock);
+  for (size_t n = 0; n < memory->count; n++) {
+    const emu_range_t *range = &memory->ranges[n];
+    if (range->last_write) madvise(range->last_write, 2 * stamp_bytes(range), MADV_DONTNEED);
+  }
+  pthread_mutex_unlock(&memory->lock);
+}
+
+/* The bits of [first, end) that lie in the word of `first`. */
+static uint64_t bits_in_word(uint64_t first, uint64_t end) {
+  uint64_t bits = ~0ull << first % 64;
+  return end - first < 64 - first % 64 ? bits & ~(~0ull << end % 64) : bits;
+}
+
+/* Bits are set and read atomically: blocks on several threads share the words of the map. */
 void emu_range_mark_written(const emu_range_t *range, uint64_t address, uint64_t bytes) {
   uint64_t first = address - range->base, end = first + bytes;
-  while (first < end && first % 8) {
-    __atomic_fetch_or(&range->written[first / 8], (uint8_t)(1u << first % 8), __ATOMIC_RELAXED);
-    first++;
+  for (; first < end; first = (first / 64 + 1) * 64) {
+    uint64_t *word = &range->written[first / 64], bits = bits_in_word(first, end);
+    if (bits == ~0ull)
+      __atomic_store_n(word, bits, __ATOMIC_RELAXED);
+    else if (bits & ~__atomic_load_n(word, __ATOMIC_RELAXED))
+      __atomic_fetch_or(word, bits, __ATOMIC_RELAXED);
   }
-  for (; first + 8 <= end; first += 8) __atomic_store_n(&range->written[first / 8], 255, __ATOMIC_RELAXED);
-  for (; first < end; first++)
-    __atomic_fetch_or(&range->written[first / 8], (uint8_t)(1u << first % 8), __ATOMIC_RELAXED);
 }
 
 bool emu_range_is_written(const emu_range_t *range, uint64_t address, uint64_t bytes) {
-  for (uint64_t n = address - range->base, end = n + bytes; n < end; n++)
-    if (!(__atomic_load_n(&range->written[n / 8], __ATOMIC_RELAXED) >> n % 8 & 1)) return false;
+  uint64_t first = address - range->base, end = first + bytes;
+  for (; first < end; first = (first / 64 + 1) * 64)
+    if (bits_in_word(first, end) & ~__atomic_load_n(&range->written[first / 64], __ATOMIC_RELAXED))
+      return false;
   return true;
 }

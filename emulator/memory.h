@@ -15,12 +15,23 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+/* The race checker's stamp of an access to a word of 4 bytes: the launch, whether atomic, which bytes, the
+ * block or, all ones, several. Numbers of launches and blocks are cut to fit: launches repeat after 1,023,
+ * long before which their stamps are gone (emu_memory_forget); blocks repeat after 131,071, and two that have
+ * one number are not told apart. */
+#define EMU_BLOCK_STAMP_LAUNCH (1023u << 22)
+#define EMU_BLOCK_STAMP_ATOMIC (1u << 21)
+#define EMU_BLOCK_STAMP_BYTES (15u << 17)
+#define EMU_BLOCK_STAMP_BLOCK ((1u << 17) - 1)
+#define EMU_BLOCK_STAMP_LAUNCHES 1023u
+
 typedef struct {
   uint64_t base, bytes;
-  uint8_t *written;   /* init checker: one bit per byte; NULL when it was off at allocation */
-  uint64_t *accessed; /* race checker: two stamps per 4 bytes, see checks.c; NULL when it was off */
-  bool on_host;       /* pinned host memory, which kernels may reach */
-  bool of_module;     /* a module's variables; not freed by cuMemFree */
+  uint64_t *written;    /* init checker: one bit per byte; NULL when it was off at allocation */
+  uint32_t *last_write; /* race checker: a stamp per word; NULL when it was off */
+  uint32_t *last_read;
+  bool on_host;   /* pinned host memory, which kernels may reach */
+  bool of_module; /* a module's variables; not freed by cuMemFree */
 } emu_range_t;
 
 #define EMU_FREED_KEPT 64
@@ -54,6 +65,10 @@ bool emu_memory_covers(emu_memory_t *memory, uint64_t address, uint64_t bytes, e
 void emu_memory_describe(emu_memory_t *memory, uint64_t address, char *text, size_t capacity);
 /* Device allocations alive, and their bytes. */
 size_t emu_memory_live(emu_memory_t *memory, uint64_t *out_bytes);
+
+/* Drops the stamps of all allocations: for each EMU_LAUNCHES_REMEMBERED-th launch. */
+#define EMU_LAUNCHES_REMEMBERED 512
+void emu_memory_forget(emu_memory_t *memory);
 
 void emu_range_mark_written(const emu_range_t *range, uint64_t address, uint64_t bytes);
 bool emu_range_is_written(const emu_range_t *range, uint64_t address, uint64_t bytes);

@@ -11,7 +11,8 @@
 
 /* exec_control.c */
 const emu_inst_t *emu_exec_leader(emu_warp_t *w,
-                                  const emu_inst_t *i); /* begins a basic block; target: its index */
+                                  const emu_inst_t *i); /* begins a basic block: target; arg: its program
+                                                           counter, its instructions */
 const emu_inst_t *emu_exec_guarded(emu_warp_t *w,
                                    const emu_inst_t *i); /* runs i->base for lanes with the predicate */
 const emu_inst_t *emu_exec_branch(emu_warp_t *w, const emu_inst_t *i);

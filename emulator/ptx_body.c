@@ -581,6 +581,11 @@ static void finish(emu_builder_t *b) {
   kernel->shared_bytes = (kernel->shared_bytes + 15) & ~15u;
   for (size_t n = 0; n < b->dynamic_count; n++)
     b->constants[b->dynamic_constants[n]].bits += kernel->shared_bytes;
+  for (size_t n = 0; n < b->block_count; n++) {
+    const emu_basic_block_t *block = &b->blocks[n];
+    b->code[block->first].arg[0] = block->first;
+    b->code[block->first].arg[1] = block->instructions;
+  }
   kernel->code = b->code;
   kernel->register_estimate = emu_estimate_registers(b);
   kernel->code_count = (uint32_t)b->code_count;

@@ -130,7 +130,7 @@ static void decode_ld(emu_builder_t *b, emu_statement_t *s) {
   emu_operand_t halves[2];
   if (s->operands[1].kind != EMU_OPERAND_MEMORY) emu_unknown(b, s);
   if (!constant_parameter(b, s, &inst)) {
-    inst.fn = emu_exec_load;
+    inst.fn = emu_row_ops()->load;
     emu_address(b, s, &s->operands[1], &inst, &args[inst.vector]);
   }
   for (uint32_t n = 0; n < inst.vector; n++) {
@@ -153,7 +153,7 @@ static void decode_st(emu_builder_t *b, emu_statement_t *s) {
   emu_operands(b, s, 2, 3);
   uint32_t args[9];
   emu_operand_t halves[2];
-  inst.fn = emu_exec_store;
+  inst.fn = emu_row_ops()->store;
   emu_address(b, s, &s->operands[0], &inst, &args[0]);
   if (inst.space == EMU_SPACE_PARAM) emu_ptx_fail(b->m, s->line, "a store to the kernel's parameters");
   for (uint32_t n = 0; n < inst.vector; n++)

@@ -109,7 +109,7 @@ static uint32_t next_meeting(const emu_warp_t *w, uint32_t lanes, uint32_t pc) {
   return lowest;
 }
 
-/* Whether no lane of a full warp is anywhere but at pc[0]: how a warp starts, and nearly always continues. */
+/* Whether no lane of a full warp is anywhere but at pc[0]: how a warp nearly always continues. */
 static bool is_converged(const emu_warp_t *w) {
   uint32_t unlike_first = 0;
   if (w->ready != w->lanes) return false;
@@ -117,16 +117,22 @@ static bool is_converged(const emu_warp_t *w) {
   return !unlike_first;
 }
 
+static const emu_inst_t *run_together(emu_warp_t *w, uint32_t pc) {
+  w->mask = w->group = w->ready;
+  w->served |= w->ready;
+  w->stop_pc = EMU_NEVER;
+  return w->block->launch->kernel->code + pc;
+}
+
 const emu_inst_t *emu_reschedule(emu_warp_t *w) {
   if (w->at_warp_sync) release_warp_syncs(w);
   w->group = w->mask = 0;
   if (!w->ready) return NULL;
-  if (w->yields < EMU_YIELD_AFTER && is_converged(w)) {
-    w->mask = w->group = w->ready;
-    w->served |= w->ready;
-    w->stop_pc = EMU_NEVER;
-    return w->block->launch->kernel->code + w->pc[0];
+  if (w->fresh) {
+    w->fresh = false;
+    return run_together(w, 0);
   }
+  if (w->yields < EMU_YIELD_AFTER && is_converged(w)) return run_together(w, w->pc[0]);
   uint32_t candidates = w->ready, group = 0;
   if (w->yields >= EMU_YIELD_AFTER) {
     candidates = w->ready & ~w->served;

@@ -34,29 +34,35 @@ static bool grow(emu_sector_set_t *set) {
   set->slots = slots;
   set->used = used;
   set->capacity = capacity;
-  set->last = 0;
+  set->last[0] = set->last[1] = 0;
   return true;
 }
 
-static emu_page_sectors_t *page_of(emu_sector_set_t *set, uint64_t page) {
-  if (set->capacity && set->slots[set->last].page == page) return &set->slots[set->last];
+static emu_page_sectors_t *page_of(emu_sector_set_t *set, uint64_t page, bool write) {
+  if (set->capacity && set->slots[set->last[write]].page == page) return &set->slots[set->last[write]];
   if (set->count * 2 >= set->capacity && !grow(set)) return NULL;
   uint32_t slot = probe(set->slots, set->capacity, page);
   if (!set->slots[slot].page) {
     set->slots[slot].page = page;
     set->used[set->count++] = slot;
   }
-  set->last = slot;
+  set->last[write] = slot;
   return &set->slots[slot];
 }
 
 void emu_sectors_add(emu_sector_set_t *set, uint64_t address, uint32_t bytes, bool write) {
-  emu_page_sectors_t *page = page_of(set, address / 4096 + 1);
+  emu_page_sectors_t *page = page_of(set, address / 4096 + 1, write);
   if (!page) return;
   uint64_t *bits = write ? page->written : page->read;
   uint32_t first = (uint32_t)(address % 4096) / EMU_SECTOR_BYTES;
   uint32_t last = (uint32_t)((address + bytes - 1) % 4096) / EMU_SECTOR_BYTES;
-  for (uint32_t sector = first; sector <= last; sector++) bits[sector / 64] |= 1ull << sector % 64;
+  uint64_t from_first = ~0ull << first % 64, to_last = ~0ull >> (63 - last % 64);
+  if (first / 64 == last / 64) {
+    bits[first / 64] |= from_first & to_last;
+  } else {
+    bits[0] |= from_first;
+    bits[1] |= to_last;
+  }
 }
 
 static uint64_t count_bits(const uint64_t bits[2]) {

@@ -24,8 +24,8 @@ typedef struct {
   emu_page_sectors_t *slots;
   uint32_t *used; /* occupied slots, in order of arrival */
   uint32_t count, capacity;
-  uint32_t last; /* slot found last */
-  bool failed;   /* memory was short: counts are too low */
+  uint32_t last[2]; /* slot that a read, a write found last */
+  bool failed;      /* memory was short: counts are too low */
 } emu_sector_set_t;
 
 /* Sectors that all blocks so far have read. */

@@ -56,6 +56,20 @@ static const row_t rows[] = {
    CUDA_SUCCESS, KILN_EMU_CHECK_RACE, "race in global memory, 0 bytes into an allocation of 4096", "thread (0,0,0)", ":2"},
   {"race in global memory, read and write", "int i = threadIdx.x + 32 * blockIdx.x;\n p[i] = p[bad ? 63 - i : i]; }", 2, 32,
    CUDA_SUCCESS, KILN_EMU_CHECK_RACE, "race in global memory", "block (1,0,0)", ":3"},
+  {"global memory, a row's last element never written", "p[threadIdx.x] = p[threadIdx.x + (bad ? 737 : 700)]; }", 1, 32,
+   CUDA_SUCCESS, KILN_EMU_CHECK_INIT, "read of 4 bytes that nobody wrote, 3072 bytes into an allocation of 4096", "thread (31,0,0)", ":2"},
+  {"race in global memory, rows that share one element", "p[threadIdx.x + (bad ? 31 : 32) * blockIdx.x] = 1; }", 2, 32,
+   CUDA_SUCCESS, KILN_EMU_CHECK_RACE, "race in global memory, 124 bytes into an allocation of 4096: written", "block (1,0,0), thread (0,0,0)", ":2"},
+  {"race in global memory, bytes of one word", "((char *)p)[2 * threadIdx.x + (bad ? 0 : blockIdx.x)] = 1; }", 2, 32,
+   CUDA_SUCCESS, KILN_EMU_CHECK_RACE, "race in global memory, 0 bytes into an allocation of 4096: written", "block (1,0,0), thread (0,0,0)", ":2"},
+  {"shared memory, a row's first element never written", "__shared__ int s[64]; if (!bad || threadIdx.x) s[threadIdx.x] = 1;\n __syncthreads();\n p[threadIdx.x] = s[threadIdx.x]; }", 1, 64,
+   CUDA_SUCCESS, KILN_EMU_CHECK_INIT, "read of shared memory that nobody wrote, at 0x0", "thread (0,0,0)", ":4"},
+  {"race in shared memory, rows that share one element", "__shared__ int s[64]; s[threadIdx.x - (bad && threadIdx.x >= 32)] = 1;\n __syncthreads(); p[threadIdx.x] = s[threadIdx.x / 2]; }", 1, 64,
+   CUDA_SUCCESS, KILN_EMU_CHECK_RACE, "race in shared memory at 0x7c: written", "thread (32,0,0)", ":2"},
+  {"race in shared memory, bytes of one word", "__shared__ char s[64]; s[2 * (threadIdx.x % 32) + (bad ? 0 : threadIdx.x / 32)] = 1;\n __syncthreads(); p[threadIdx.x] = s[2 * (threadIdx.x / 2)]; }", 1, 64,
+   CUDA_SUCCESS, KILN_EMU_CHECK_RACE, "race in shared memory at 0x0: written", "thread (32,0,0)", ":2"},
+  {"race in shared memory, ordered by a barrier of two warps but not for the third", "__shared__ int s[32]; if (threadIdx.x < 32) s[threadIdx.x] = 1;\n if (threadIdx.x < 64) asm volatile(\"bar.sync 1, 64;\");\n if (threadIdx.x / 32 == (bad ? 2 : 1)) p[threadIdx.x] = s[threadIdx.x % 32]; }", 1, 96,
+   CUDA_SUCCESS, KILN_EMU_CHECK_RACE, "race in shared memory at 0x0: written", "thread (64,0,0)", ":4"},
   {"barriers that diverge", "if (bad && threadIdx.x % 2) asm volatile(\"bar.sync 0;\");\n else asm volatile(\"bar.sync 0;\"); }", 1, 32,
    CUDA_SUCCESS, KILN_EMU_CHECK_BARRIER, "barrier divergence", "block (0,0,0)", ":"},
   {"a barrier that not all reach", "if (threadIdx.x < 32) { if (bad) asm volatile(\"bar.sync 1, 64;\"); else asm volatile(\"bar.sync 1, 32;\"); } }", 1, 64,
@@ -157,12 +171,31 @@ static void allocations_alive_at_the_end_of_a_context_are_counted(void **state) 
   EMU_OK(cuCtxSetCurrent(*state));
 }
 
+/* Stamps of the race checker hold a launch's number in ten bits: those of launches long past must not be
+ * taken for this one's. 1,023 launches later the other half of the blocks writes each element. */
+static void launches_long_past_are_no_part_of_a_race(void **state) {
+  (void)state;
+  char *ptx = test_nvrtc_compile("extern \"C\" __global__ void k(int *p, int flip) {\n"
+                                 "  p[32 * (flip ? 1 - blockIdx.x : blockIdx.x) + threadIdx.x] = 1; }\n",
+                                 "compute_80", NULL);
+  CUmodule module;
+  EMU_OK(cuModuleLoadData(&module, ptx));
+  free(ptx);
+  CUfunction kernel = emu_function(module, "k");
+  CUdeviceptr p = emu_alloc(256);
+  for (int n = 0; n < 2100; n++) {
+    int flip = n & 1;
+    EMU_OK(emu_run(kernel, 2, 32, 0, EMU_ARGS(&p, &flip)));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(each_checker_finds_its_fault_and_is_silent_without_it, emu_setup,
                                       emu_teardown),
       cmocka_unit_test_setup_teardown(a_checker_that_is_off_is_silent_while_the_others_are_on, emu_setup,
                                       emu_teardown),
+      cmocka_unit_test_setup_teardown(launches_long_past_are_no_part_of_a_race, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(allocations_alive_at_the_end_of_a_context_are_counted, emu_setup,
                                       emu_teardown),
   };
