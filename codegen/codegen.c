@@ -6,6 +6,7 @@
 #include "codegen/elementwise.h"
 #include "codegen/grouped.h"
 #include "codegen/rows.h"
+#include "codegen/sequence.h"
 
 #include <string.h>
 
@@ -32,6 +33,8 @@ kiln_status_t kiln_codegen_group(kiln_arena_t *arena, const kiln_graph_t *graph,
   const kiln_group_t *wanted = &grouping->groups[group];
   for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
     if (strcmp(families[i].name, wanted->kind)) continue;
+    if (wanted->in_sequence)
+      return kiln_sequence_generate(arena, graph, grouping, wanted, context, generators[i], out_kernel);
     if (wanted->member_count > 1)
       return kiln_grouped_generate(arena, graph, grouping, wanted, context, generators[i], out_kernel);
     return generators[i](arena, graph, grouping, wanted, context, out_kernel);

@@ -8,6 +8,7 @@
  * multiply-adds. Called by contraction.c.
  */
 #include "codegen/contraction.h"
+#include "codegen/sequence.h"
 
 typedef kiln_contraction_writer_t kernel_t;
 
@@ -44,6 +45,16 @@ static void emit_place(kernel_t *k) {
        "const %s tile_m = blockIdx.x %% %lldu, tile_n = blockIdx.x / %lldu %% %lldu, batch = blockIdx.x / "
        "%lldu;",
        k->type, m, m, n, m * n);
+}
+
+/* For a sequence: what a block makes. */
+static void tell_tiles(const kiln_contraction_t *c) {
+  kiln_part_t *part = c->context->part;
+  if (!part || c->is_vector) return;
+  part->has_tiles = true;
+  part->tiles[0] = (kiln_extent_t){c->m.extent, c->tile.m};
+  part->tiles[1] = (kiln_extent_t){c->n.extent, c->tile.n};
+  part->tiles[2] = (kiln_extent_t){c->batch.extent, 1};
 }
 
 static kiln_status_t find_grid(const kiln_contraction_t *c, kiln_kernel_source_t *out) {
@@ -421,6 +432,7 @@ kiln_status_t kiln_contraction_emit(kiln_contraction_t *c, kiln_kernel_source_t 
   *out_kernel = (kiln_kernel_source_t){
       .entry = "kiln_contraction", .block = {c->tile.threads, 1, 1}, .shared_bytes = shared_bytes(c)};
   KILN_TRY(find_grid(c, out_kernel));
+  tell_tiles(c);
   kiln_emit_begin(&k.emitter);
   k.emitter.takes_turns = c->has_widths;
   k.emitter.indent += c->has_widths;

@@ -7,6 +7,7 @@
 #include "codegen/emit.h"
 #include "codegen/constant.h"
 #include "codegen/grouped.h"
+#include "codegen/sequence.h"
 #include "codegen/tiles.h"
 
 #include <string.h>
@@ -289,12 +290,16 @@ static const kiln_slot_t *emit_params(kiln_emitter_t *emitter, const kiln_scratc
   kiln_kernel_t *kernel = emitter->kernel;
   kiln_slot_t *slots =
       KILN_NEW_ARRAY(kernel->arena, kiln_slot_t, kernel->buffer_count + 2 + emitter->param_count);
+  const char **types =
+      KILN_NEW_ARRAY(kernel->arena, const char *, kernel->buffer_count + 2 + emitter->param_count);
   uint32_t count = 0;
   for (size_t i = 0; i < 2 * kernel->buffer_count; i++) {
     const kiln_kernel_buffer_t *buffer = &kernel->buffers[i % kernel->buffer_count];
     if (!kiln_emit_is_param(emitter, buffer) || buffer->written != (i >= kernel->buffer_count)) continue;
-    kiln_buffer_printf(out, "%s%s%s *__restrict__ %s", count ? ",\n    " : "\n    ",
-                       buffer->written ? "" : "const ", kiln_emit_storage_type(buffer->dtype),
+    types[count] = kiln_arena_printf(kernel->arena, "%s%s *", buffer->written ? "" : "const ",
+                                     kiln_emit_storage_type(buffer->dtype));
+    kiln_buffer_printf(out, "%s%s%s%s", count ? ",\n    " : "\n    ", types[count],
+                       emitter->context->part ? "" : "__restrict__ ",
                        emitter->buffer_names[i % kernel->buffer_count]);
     slots[count++] = kiln_emit_buffer_slot(buffer);
   }
@@ -304,11 +309,12 @@ static const kiln_slot_t *emit_params(kiln_emitter_t *emitter, const kiln_scratc
                      &count);
   for (size_t i = 0; i < emitter->param_count; i++) {
     const kiln_param_t *param = &emitter->params[i];
-    kiln_buffer_printf(out, "%s%s n%zu", count ? ",\n    " : "\n    ", param->is_wide ? "long long" : "int",
-                       i);
+    types[count] = param->is_wide ? "long long " : "int ";
+    kiln_buffer_printf(out, "%s%sn%zu", count ? ",\n    " : "\n    ", types[count], i);
     slots[count++] =
         (kiln_slot_t){.kind = param->is_wide ? KILN_SLOT_DIM64 : KILN_SLOT_DIM32, .dim = param->dim};
   }
+  if (emitter->context->part) emitter->context->part->parameter_types = types;
   *out_count = count;
   return slots;
 }
@@ -376,8 +382,11 @@ static void emit_source(kiln_emitter_t *emitter, const kiln_grouping_t *grouping
     if (is_table_in_source(emitter, &emitter->kernel->buffers[i])) emit_table(emitter, out, i);
   }
   if (is_grouped) emit_grouped_type(emitter, out, kernel);
-  kiln_buffer_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u) %s(", kernel->block[0],
-                     kernel->entry);
+  if (emitter->context->part)
+    kiln_buffer_printf(out, "static __device__ __forceinline__ void %s(", kernel->entry);
+  else
+    kiln_buffer_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u) %s(", kernel->block[0],
+                       kernel->entry);
   kernel->slots = is_grouped ? kiln_emit_member_params(emitter, out, &kernel->slot_count)
                              : emit_params(emitter, &kernel->scratch, out, &kernel->slot_count);
   kiln_buffer_puts(out, ") {\n");

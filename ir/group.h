@@ -49,6 +49,9 @@ typedef struct kiln_group {
    * NULL when alone. */
   const struct kiln_group *members;
   uint32_t member_count;
+  /* Members one behind the other instead: each block does its part of all in turn, and a member may read, at
+   * its own points, what an earlier one has stored. Such values are not among the group's inputs. */
+  bool in_sequence;
   uint32_t level;     /* groups of one level are independent; levels increase along every dependency */
   const char *reason; /* why it was not merged with a neighbour, for explain; "" when nothing kept it apart */
 } kiln_group_t;

@@ -141,21 +141,6 @@ static uint32_t find_readiest(schedule_t *s) {
 
 /* --- launching ----------------------------------------------------------------------------------------- */
 
-/* What is read was written before, or the order is wrong. Nobody writes what is empty. */
-static void set_level(schedule_t *s, kiln_group_t *group) {
-  group->level = 0;
-  for (uint32_t i = 0; i < group->input_count; i++) {
-    kiln_value_id_t input = group->inputs[i];
-    if (input < s->g->graph->input_count || kiln_type_is_empty(&s->g->graph->types[input])) continue;
-    assert(s->levels[input]);
-    if (s->levels[input] > group->level) group->level = s->levels[input];
-  }
-  for (uint32_t i = 0; i < group->store_count; i++) {
-    uint32_t *level = &s->levels[held_value(&group->stores[i])];
-    if (group->level >= *level) *level = group->level + 1;
-  }
-}
-
 static const char *with_reason(kiln_arena_t *arena, const char *reason, const char *more) {
   if (!*reason || !more) return more ? more : reason;
   return kiln_arena_printf(arena, "%s; %s", reason, more);
@@ -167,7 +152,7 @@ static void launch(schedule_t *s, const uint32_t *indices, uint32_t count, const
   for (uint32_t i = 0; i < count; i++) run[i] = &s->groups[indices[i]];
   kiln_group_t group = count > 1 ? merge_groups(s->g->arena, s->groups, indices, count) : *run[0];
   group.reason = with_reason(s->g->arena, group.reason, reason);
-  set_level(s, &group);
+  set_level(s->g, &group, s->levels);
   s->out[s->out_count++] = group;
   s->launched += count;
   memory_run(&s->memory, run, count);
@@ -288,7 +273,7 @@ static uint32_t share_launches(const grouping_t *g, const uint32_t *apart, bool 
                   .classes = find_classes(g, groups, count, apart, is_bound),
                   .memory_limit = memory_limit,
                   .out = out};
-  if (s.classes.count == 0) return count;
+  if (s.classes.count == 0) return count; /* out is then not needed */
   s.dependencies = find_dependencies(g, groups, count);
   s.waits = s.dependencies.waits;
   s.memory = memory_create(g, groups, count);
@@ -310,25 +295,34 @@ static double peak_of(const grouping_t *g, const kiln_grouping_t *grouping) {
   return memory.peak_bytes;
 }
 
-/* All that an execution holds (inputs, outputs, temporaries) stays within MEMORY_RATIO of what it holds
+/* Sequences, then levels and buffers. */
+static void finish(const grouping_t *g, const uint32_t *apart, kiln_group_t *groups, kiln_grouping_t *out) {
+  uint32_t *levels = KILN_NEW_ARRAY(g->arena, uint32_t, g->graph->value_count);
+  out->group_count = join_sequences(g, apart, groups, out->group_count);
+  for (uint32_t i = 0; i < out->group_count; i++) set_level(g, &groups[i], levels);
+  out->groups = groups;
+  plan_buffers(g, out);
+}
+
+/* All that an execution holds (inputs, outputs, temporaries) stays within memory_ratio of what it holds
  * without sharing. Slots may need more than what is alive; so groups first move freely, then only on their
- * levels, and if that takes too much memory as well, there is no sharing. */
+ * levels, and if that takes too much memory as well, there is no sharing but in sequence. */
 void arrange_launches(const grouping_t *g, const uint32_t *apart, kiln_grouping_t *grouping) {
   plan_buffers(g, grouping);
+  uint32_t count = grouping->group_count;
   double arena_bytes = arena_bytes_of(g, grouping);
   double room = (memory_ratio - 1) * (memory_of_boundary(g->graph) + arena_bytes);
   double memory_limit = peak_of(g, grouping) + room;
+  kiln_group_t *apart_groups = kiln_arena_copy(g->arena, grouping->groups, count * sizeof *grouping->groups);
   for (int is_bound = 0; is_bound < 2; is_bound++) {
-    kiln_group_t *groups = KILN_NEW_ARRAY(g->arena, kiln_group_t, grouping->group_count);
+    kiln_group_t *groups = KILN_NEW_ARRAY(g->arena, kiln_group_t, count);
     kiln_grouping_t shared = *grouping;
-    shared.groups = groups;
-    shared.group_count =
-        share_launches(g, apart, is_bound, memory_limit, grouping->groups, grouping->group_count, groups);
-    if (shared.group_count == grouping->group_count) return;
-    plan_buffers(g, &shared);
-    if (arena_bytes_of(g, &shared) <= arena_bytes + room) {
-      *grouping = shared;
-      return;
-    }
+    shared.group_count = share_launches(g, apart, is_bound, memory_limit, grouping->groups, count, groups);
+    if (shared.group_count == count) break;
+    finish(g, apart, groups, &shared);
+    if (arena_bytes_of(g, &shared) > arena_bytes + room) continue;
+    *grouping = shared;
+    return;
   }
+  finish(g, apart, apart_groups, grouping);
 }

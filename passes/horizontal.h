@@ -67,6 +67,13 @@ void rank_classes(kiln_arena_t *arena, classes_t *classes, const dependencies_t 
 /* -- merge.c: several groups as one; their order is the members' ----------------------------------------- */
 kiln_group_t merge_groups(kiln_arena_t *arena, const kiln_group_t *groups, const uint32_t *indices,
                           uint32_t count);
+/* The group's level, when all before it have theirs; levels: per value, that of the launches that write it,
+ * + 1. What is read was written before, or the order is wrong. */
+void set_level(const grouping_t *g, kiln_group_t *group, uint32_t *levels);
+
+/* -- sequence.c: contractions in one launch with those that read their results point by point; returns how
+ * many launches are left, in order */
+uint32_t join_sequences(const grouping_t *g, const uint32_t *apart, kiln_group_t *groups, uint32_t count);
 
 /* -- memory.c: bytes of the temporaries that are alive while groups run in some order ------------------- */
 typedef struct {

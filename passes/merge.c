@@ -1,4 +1,5 @@
-/* passes/merge.c: several vertical groups become one horizontal group (passes/horizontal.h). */
+/* passes/merge.c: several vertical groups become one group, and what level that has (passes/horizontal.h). */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,4 +59,18 @@ kiln_group_t merge_groups(kiln_arena_t *arena, const kiln_group_t *groups, const
   group.members = members;
   group.member_count = count;
   return group;
+}
+
+void set_level(const grouping_t *g, kiln_group_t *group, uint32_t *levels) {
+  group->level = 0;
+  for (uint32_t i = 0; i < group->input_count; i++) {
+    kiln_value_id_t input = group->inputs[i];
+    if (input < g->graph->input_count || kiln_type_is_empty(&g->graph->types[input])) continue;
+    assert(levels[input]);
+    if (levels[input] > group->level) group->level = levels[input];
+  }
+  for (uint32_t i = 0; i < group->store_count; i++) {
+    uint32_t *level = &levels[held_value(&group->stores[i])];
+    if (group->level >= *level) *level = group->level + 1;
+  }
 }

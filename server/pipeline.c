@@ -113,7 +113,7 @@ static kiln_status_t generate_once(kiln_arena_t *arena, const kiln_codegen_conte
 
 static kiln_status_t generate(kiln_arena_t *arena, const kiln_target_t *target, const kiln_options_t *options,
                               const kiln_symbol_class_t *symbol_class, kiln_pipeline_t *out) {
-  kiln_codegen_context_t context = {target, options, symbol_class, &out->guards, NULL};
+  kiln_codegen_context_t context = {target, options, symbol_class, &out->guards, NULL, NULL};
   for (int round = 0; round < MOST_ROUNDS; round++) {
     bool again = false;
     out->guards = (kiln_guards_t){0};

@@ -124,7 +124,7 @@ uint32_t kiln_batch_add_regrouped(kiln_batch_t *batch, const kiln_graph_t *graph
                               : kiln_test_separate(batch->arena, pipeline->grouping);
   uint32_t count = pipeline->grouping->group_count;
   kiln_kernel_source_t *kernels = KILN_NEW_ARRAY(batch->arena, kiln_kernel_source_t, count);
-  kiln_codegen_context_t context = {&batch->target, &options, symbol_class, &pipeline->guards, NULL};
+  kiln_codegen_context_t context = {&batch->target, &options, symbol_class, &pipeline->guards, NULL, NULL};
   for (uint32_t i = 0; i < count; i++)
     require(
         kiln_codegen_group(batch->arena, pipeline->optimized, pipeline->grouping, i, &context, &kernels[i]),

@@ -35,6 +35,10 @@ static int64_t elements_of(const check_t *c, kiln_value_id_t value) {
 
 static const char *check_closed(check_t *c, const kiln_group_t *group, uint32_t launch) {
   c->stamp++;
+  for (uint32_t m = 0; group->in_sequence && m < group->member_count; m++) {
+    const kiln_group_t *member = &group->members[m];
+    for (uint32_t i = 0; i < member->store_count; i++) c->stamps[member->stores[i].value] = c->stamp;
+  }
   for (uint32_t i = 0; i < group->input_count; i++) c->stamps[group->inputs[i]] = c->stamp;
   for (uint32_t i = 0; i < group->node_count; i++) {
     const kiln_node_t *node = &c->graph->nodes[group->nodes[i]];
