@@ -45,7 +45,9 @@ static kiln_status_t generate_members(kiln_arena_t *arena, const kiln_graph_t *g
     kiln_codegen_context_t own = *context;
     own.part = &members[i].part;
     KILN_TRY(generate(arena, graph, grouping, &group->members[i], &own, &members[i].kernel));
-    if (!share_blocks(&members[0], &members[i]) || needs_scratch(&members[i].kernel))
+    if (needs_scratch(&members[i].kernel))
+      return kiln_error(KILN_UNSUPPORTED, "several blocks share what member %u of a sequence makes", i);
+    if (!share_blocks(&members[0], &members[i]))
       return kiln_error(KILN_UNSUPPORTED, "member %u of a sequence has other blocks than the first", i);
   }
   return NULL;
