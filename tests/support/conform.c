@@ -199,6 +199,7 @@ static operand_types_t parse_types(const char *types) {
 }
 
 CUfunction conform_kernel(const char *ptx) {
+  emu_needs_capability(9);
   CUmodule module = NULL;
   CUresult result = emu_load(&module, ptx);
   if (result) fail_msg("%s\n%s", emu_report(), ptx);
@@ -303,6 +304,7 @@ static bool check_in_mode(const conform_row_t *row, const char *suffix, int mode
 }
 
 void conform_check(const conform_row_t *rows, size_t count) {
+  emu_needs_capability(9);
   static const struct {
     const char *suffix;
     int mode;
@@ -330,6 +332,7 @@ static bool check_bound(const conform_bound_t *row) {
 }
 
 void conform_check_bounds(const conform_bound_t *rows, size_t count) {
+  emu_needs_capability(9);
   bool right = true;
   for (size_t n = 0; n < count; n++) right &= check_bound(&rows[n]);
   assert_true(right);

@@ -117,6 +117,15 @@ void emu_download(void *data, CUdeviceptr from, size_t bytes) {
   EMU_OK(test_driver()->cuMemcpyDtoH_v2(data, from, bytes));
 }
 
+void emu_needs_capability(int major) {
+  int has = 0;
+  if (!test_on_cuda()) return;
+  EMU_OK(test_driver()->cuDeviceGetAttribute(&has, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
+  if (has >= major) return;
+  print_message("needs compute capability %d.0\n", major);
+  skip();
+}
+
 void emu_free(CUdeviceptr address) { EMU_OK(test_driver()->cuMemFree_v2(address)); }
 
 CUresult emu_run(CUfunction function, unsigned grid, unsigned block, unsigned shared_bytes,

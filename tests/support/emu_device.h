@@ -35,6 +35,10 @@ void emu_free(CUdeviceptr address);
 CUresult emu_load(CUmodule *module, const char *ptx);
 void emu_unload(CUmodule module);
 
+/* Skips the test on a GPU of a lower compute capability, which does not take the PTX that the test is written
+ * in. */
+void emu_needs_capability(int major);
+
 /* Launches with the addresses of the arguments and synchronizes; gives the result of that. */
 CUresult emu_run(CUfunction function, unsigned grid, unsigned block, unsigned shared_bytes, void **arguments);
 #define EMU_ARGS(...) ((void *[]){__VA_ARGS__})

@@ -236,6 +236,7 @@ static void calls_through_pointers_reach_the_function_that_each_lane_names(void 
     int f = t * stride % 3;
     assert_int_equal(d[t], f == 0 ? t + 3 + t + 2 : f == 1 ? t * 3 + t * 2 : t * t * t + t * t);
   }
+  if (test_on_cuda()) return; /* where a wild jump ends is the hardware's business, and the process's end */
   EMU_RESULT(emu_run(emu_function(module, "wild"), 1, 1, 0, EMU_ARGS(&out)), CUDA_ERROR_INVALID_PC);
   assert_non_null(strstr(emu_report(), "a call through a pointer to no function"));
 }
