@@ -3,7 +3,7 @@
  *
  * Sums are of small integers, so that any order of the additions gives the same bits. Source: PTX ISA,
  * "atom", "red", "movmatrix".
- */
+ * Labels: device */
 #include "tests/support/conform.h"
 
 // clang-format off
