@@ -22,7 +22,7 @@ typedef struct {
   const kiln_symbol_class_t *symbol_class;
   kiln_guards_t *guards;
   const struct kiln_grouped *grouped; /* inside codegen: the kernel is for many members; else NULL */
-  struct kiln_part *part;             /* inside codegen: a device function of a sequence is made; else NULL */
+  struct kiln_part *part;             /* inside codegen: a device function is made, no kernel; else NULL */
 } kiln_codegen_context_t;
 
 /* Families for kiln_group, in the order in which they are asked. */

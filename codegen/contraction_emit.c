@@ -8,7 +8,7 @@
  * multiply-adds. Called by contraction.c.
  */
 #include "codegen/contraction.h"
-#include "codegen/sequence.h"
+#include "codegen/joined.h"
 
 typedef kiln_contraction_writer_t kernel_t;
 

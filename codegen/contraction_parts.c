@@ -51,19 +51,21 @@ void kiln_contraction_add_parts(const kiln_contraction_t *c, kiln_kernel_source_
   int64_t tiles = kernel->grid[0].dim.constant;
   int64_t bytes = (int64_t)c->tile.m * c->tile.n * (int64_t)kiln_dtype_bytes(c->accumulator);
   kernel->grid[1] = (kiln_extent_t){kiln_dim_constant(c->tile.parts), 1};
-  kernel->scratch = (kiln_scratch_t){kiln_dim_constant(tiles * c->tile.parts * bytes), kiln_dim_constant(tiles)};
+  kernel->scratch =
+      (kiln_scratch_t){kiln_dim_constant(tiles * c->tile.parts * bytes), kiln_dim_constant(tiles)};
 }
 
 /* --- source -------------------------------------------------------------------------------------------- */
 
 void kiln_contraction_emit_range(kiln_contraction_writer_t *w, const char *type, const char *steps) {
   uint32_t parts = w->c->tile.parts;
-  LINE(w, "// K has %u parts, each a block's; the last to arrive adds up what all have left in the workspace.",
+  LINE(w,
+       "// K has %u parts, each a block's; the last to arrive adds up what all have left in the workspace.",
        parts);
   LINE(w, "const %s steps_of_part = (%s + %u) / %u, first_step = blockIdx.y * steps_of_part;", type, steps,
        parts - 1, parts);
-  LINE(w, "const %s end_step = first_step + steps_of_part < %s ? first_step + steps_of_part : %s;", type, steps,
-       steps);
+  LINE(w, "const %s end_step = first_step + steps_of_part < %s ? first_step + steps_of_part : %s;", type,
+       steps, steps);
 }
 
 void kiln_contraction_emit_meeting(kiln_contraction_writer_t *w) {
@@ -79,7 +81,8 @@ void kiln_contraction_emit_meeting(kiln_contraction_writer_t *w) {
   LINE(w, "for (int i = threadIdx.x; i < %u; i += %u) {", results, c->tile.threads);
   LINE(w, "  %s total = 0;", w->sum);
   LINE(w, "#pragma unroll");
-  LINE(w, "  for (int part = 0; part < %u; ++part) total += all_parts[part * %u + i];", c->tile.parts, results);
+  LINE(w, "  for (int part = 0; part < %u; ++part) total += all_parts[part * %u + i];", c->tile.parts,
+       results);
   LINE(w, "  sums[i / %u * %u + i %% %u] = total;", c->tile.n, kiln_contraction_sums_stride(c), c->tile.n);
   LINE(w, "}");
 }

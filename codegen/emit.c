@@ -7,7 +7,7 @@
 #include "codegen/emit.h"
 #include "codegen/constant.h"
 #include "codegen/grouped.h"
-#include "codegen/sequence.h"
+#include "codegen/joined.h"
 #include "codegen/tiles.h"
 
 #include <string.h>
@@ -215,7 +215,7 @@ static void emit_regions(kiln_emitter_t *emitter) {
     emit_bounded_region(emitter, &kernel->regions[0], kiln_emit_block(emitter));
     return;
   }
-  const char *left = emitter->context->grouped ? "left_blocks" : "block";
+  const char *left = strcmp(kiln_emit_block(emitter), "block") ? "block" : "left_blocks";
   kiln_emit_line(emitter, "unsigned %s = %s;", left, kiln_emit_block(emitter));
   for (size_t i = 0; i < kernel->region_count; i++) {
     const char *blocks = block_count(emitter, &kernel->regions[i]);
@@ -263,7 +263,8 @@ static kiln_extent_t grid_extent(kiln_kernel_t *kernel) {
 }
 
 const char *kiln_emit_block(const kiln_emitter_t *emitter) {
-  return emitter->context->grouped ? "block" : "blockIdx.x";
+  bool has_own = emitter->context->grouped || (emitter->context->part && emitter->context->part->takes_block);
+  return has_own ? "block" : "blockIdx.x";
 }
 
 bool kiln_emit_is_param(const kiln_emitter_t *emitter, const kiln_kernel_buffer_t *buffer) {
@@ -383,7 +384,8 @@ static void emit_source(kiln_emitter_t *emitter, const kiln_grouping_t *grouping
   }
   if (is_grouped) emit_grouped_type(emitter, out, kernel);
   if (emitter->context->part)
-    kiln_buffer_printf(out, "static __device__ __forceinline__ void %s(", kernel->entry);
+    kiln_buffer_printf(out, "static __device__ __forceinline__ void %s(%s", kernel->entry,
+                       emitter->context->part->takes_block ? "\n    unsigned block," : "");
   else
     kiln_buffer_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u) %s(", kernel->block[0],
                        kernel->entry);

@@ -36,6 +36,15 @@ typedef struct {
   const kiln_window_t *window; /* NULL: the buffer holds the value alone */
 } kiln_store_t;
 
+/* How members share a launch. */
+typedef enum {
+  KILN_JOIN_CLASS, /* vertical groups of one class: one code, a table of members */
+  /* Each block does its part of all in turn; a member may read, at its own points, what an earlier one has
+   * stored. Such values are not among the group's inputs. */
+  KILN_JOIN_SEQUENCE,
+  KILN_JOIN_BESIDE /* two groups of different families, each with blocks of its own */
+} kiln_join_t;
+
 typedef struct kiln_group {
   const char *kind;      /* the kernel family: "elementwise", "reduction" ... */
   const uint32_t *nodes; /* in topological order; empty for a plain copy of inputs to outputs */
@@ -49,9 +58,7 @@ typedef struct kiln_group {
    * NULL when alone. */
   const struct kiln_group *members;
   uint32_t member_count;
-  /* Members one behind the other instead: each block does its part of all in turn, and a member may read, at
-   * its own points, what an earlier one has stored. Such values are not among the group's inputs. */
-  bool in_sequence;
+  kiln_join_t join;
   uint32_t level;     /* groups of one level are independent; levels increase along every dependency */
   const char *reason; /* why it was not merged with a neighbour, for explain; "" when nothing kept it apart */
 } kiln_group_t;

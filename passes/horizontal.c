@@ -295,10 +295,12 @@ static double peak_of(const grouping_t *g, const kiln_grouping_t *grouping) {
   return memory.peak_bytes;
 }
 
-/* Sequences, then levels and buffers. */
-static void finish(const grouping_t *g, const uint32_t *apart, kiln_group_t *groups, kiln_grouping_t *out) {
+/* Sequences and neighbours, then levels and buffers. */
+static void finish(const grouping_t *g, const uint32_t *apart, bool moves, kiln_group_t *groups,
+                   kiln_grouping_t *out) {
   uint32_t *levels = KILN_NEW_ARRAY(g->arena, uint32_t, g->graph->value_count);
   out->group_count = join_sequences(g, apart, groups, out->group_count);
+  if (moves) out->group_count = join_neighbours(g, apart, groups, out->group_count);
   for (uint32_t i = 0; i < out->group_count; i++) set_level(g, &groups[i], levels);
   out->groups = groups;
   plan_buffers(g, out);
@@ -319,10 +321,14 @@ void arrange_launches(const grouping_t *g, const uint32_t *apart, kiln_grouping_
     kiln_grouping_t shared = *grouping;
     shared.group_count = share_launches(g, apart, is_bound, memory_limit, grouping->groups, count, groups);
     if (shared.group_count == count) break;
-    finish(g, apart, groups, &shared);
+    finish(g, apart, true, groups, &shared);
     if (arena_bytes_of(g, &shared) > arena_bytes + room) continue;
     *grouping = shared;
     return;
   }
-  finish(g, apart, apart_groups, grouping);
+  kiln_grouping_t joined = *grouping;
+  finish(g, apart, true, kiln_arena_copy(g->arena, apart_groups, count * sizeof *apart_groups), &joined);
+  bool fits = arena_bytes_of(g, &joined) <= arena_bytes + room;
+  if (!fits) finish(g, apart, false, apart_groups, grouping);
+  if (fits) *grouping = joined;
 }

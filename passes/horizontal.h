@@ -74,6 +74,8 @@ void set_level(const grouping_t *g, kiln_group_t *group, uint32_t *levels);
 /* -- sequence.c: contractions in one launch with those that read their results point by point; returns how
  * many launches are left, in order */
 uint32_t join_sequences(const grouping_t *g, const uint32_t *apart, kiln_group_t *groups, uint32_t count);
+/* -- beside.c: small launches beside independent ones of another family; the same */
+uint32_t join_neighbours(const grouping_t *g, const uint32_t *apart, kiln_group_t *groups, uint32_t count);
 
 /* -- memory.c: bytes of the temporaries that are alive while groups run in some order ------------------- */
 typedef struct {

@@ -108,7 +108,7 @@ static kiln_group_t join(const grouping_t *g, const kiln_group_t *groups, uint32
   }
   joined.inputs = inputs;
   joined.input_count = count;
-  joined.in_sequence = true;
+  joined.join = KILN_JOIN_SEQUENCE;
   joined.reason = "";
   return joined;
 }

@@ -35,7 +35,7 @@ static int64_t elements_of(const check_t *c, kiln_value_id_t value) {
 
 static const char *check_closed(check_t *c, const kiln_group_t *group, uint32_t launch) {
   c->stamp++;
-  for (uint32_t m = 0; group->in_sequence && m < group->member_count; m++) {
+  for (uint32_t m = 0; group->join == KILN_JOIN_SEQUENCE && m < group->member_count; m++) {
     const kiln_group_t *member = &group->members[m];
     for (uint32_t i = 0; i < member->store_count; i++) c->stamps[member->stores[i].value] = c->stamp;
   }
@@ -67,7 +67,8 @@ static const char *check_members(check_t *c, const kiln_group_t *group, uint32_t
        "launch %u: members", launch);
   for (uint32_t m = 0; group->members && m < group->member_count; m++) {
     const kiln_group_t *member = &group->members[m];
-    RULE(!strcmp(member->kind, group->kind), "launch %u: members of two families", launch);
+    RULE(group->join == KILN_JOIN_BESIDE || !strcmp(member->kind, group->kind),
+         "launch %u: members of two families", launch);
     RULE(member->member_count == 1 && !member->members, "launch %u: a member has members", launch);
     TRY(check_closed(c, member, launch));
     stores += member->store_count;

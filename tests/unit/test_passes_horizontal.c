@@ -295,6 +295,47 @@ static void deep_chains_and_many_branches_are_grouped_level_by_level(void **stat
 
 /* --- what decides -------------------------------------------------------------------------------------- */
 
+/* --- in sequence, and side by side ---------------------------------------------------------------------- */
+
+static void expect_joined(kiln_arena_t *arena, uint32_t launches, kiln_join_t join, const char *text) {
+  const kiln_grouping_t *grouping = group(arena, kiln_test_graph(arena, text));
+  uint32_t joined = 0;
+  for (uint32_t i = 0; i < grouping->group_count; i++)
+    joined += grouping->groups[i].member_count > 1 && grouping->groups[i].join == join;
+  if (grouping->group_count != launches || joined != (join != KILN_JOIN_CLASS))
+    fail_msg("%u launches, %u joined: %s", grouping->group_count, joined, text);
+}
+
+static void reader_of_the_same_points_runs_behind_in_the_same_blocks(void **state) {
+  expect_joined(
+      *state, 1, KILN_JOIN_SEQUENCE,
+      "graph g(%x: f16[512,64], %g: f16[512,64], %u: f16[512,64]) { %a = gemm_rcr(%x, %g) %s = silu(%a)"
+      " %b = gemm_rcr(%x, %u) %y = mul(%s, %b) return %y }");
+  /* Rows of the first become columns; its result is an operand; a norm is in between. */
+  expect_joined(*state, 2, KILN_JOIN_CLASS,
+                "graph g(%x: f16[512,64], %g: f16[512,64], %u: f16[512,64]) { %a = gemm_rcr(%x, %g)"
+                " %t = permute(%a) {dims=[1,0]} %b = gemm_rcr(%x, %u) %y = mul(%t, %b) return %y }");
+  expect_joined(*state, 2, KILN_JOIN_CLASS,
+                "graph g(%x: f16[64,64], %g: f16[64,64]) { %a = gemm_rcr(%x, %g) %b = gemm_rcr(%a, %g)"
+                " %y = mul(%a, %b) return %y }");
+  expect_joined(*state, 3, KILN_JOIN_CLASS,
+                "graph g(%x: f16[512,64], %g: f16[512,64], %u: f16[512,64]) { %a = gemm_rcr(%x, %g)"
+                " %s = softmax(%a) {dim=1} %b = gemm_rcr(%x, %u) %y = mul(%s, %b) return %y }");
+}
+
+static void small_launch_stands_beside_an_independent_one(void **state) {
+  expect_joined(
+      *state, 1, KILN_JOIN_BESIDE,
+      "graph g(%x: f16[4096,4096], %t: f32[64,64]) { %a = softmax(%x) {dim=1} %c = cos(%t) return %a, %c }");
+  expect_joined(
+      *state, 2, KILN_JOIN_CLASS, /* both are large */
+      "graph g(%x: f16[4096,4096], %t: f32[8192,64]) { %a = softmax(%x) {dim=1} %c = cos(%t) return %a, %c }");
+  expect_joined(
+      *state, 2, KILN_JOIN_CLASS, /* one waits for the other */
+      "graph g(%x: f16[64,64]) { %a = softmax(%x) {dim=1} %p = permute(%a) {dims=[1,0]} %c = cos(%p)"
+      " %d = exp(%a) %e = permute(%d) {dims=[1,0]} return %c, %e }");
+}
+
 static void large_gemms_run_alone_and_say_why(void **state) {
   kiln_arena_t *arena = *state;
   const kiln_grouping_t *grouping = group(
@@ -378,6 +419,8 @@ int main(void) {
       TEST(random_layers_are_ordered_without_cycles),
       TEST(random_graphs_keep_the_rules),
       TEST(deep_chains_and_many_branches_are_grouped_level_by_level),
+      TEST(reader_of_the_same_points_runs_behind_in_the_same_blocks),
+      TEST(small_launch_stands_beside_an_independent_one),
       TEST(large_gemms_run_alone_and_say_why),
       TEST(members_wait_when_memory_would_pass_a_tenth_more),
       TEST(group_whose_kernel_is_unfit_is_divided_by_members),

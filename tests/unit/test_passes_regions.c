@@ -36,7 +36,8 @@ static const kiln_family_t families[] = {{"elementwise", takes_points, 400, 480,
 
 static const kiln_target_t target = {.arch = "sm_90", .sm_count = 132, .memory_gb_per_s = 4800};
 
-/* Kinds of the groups in launch order, first letters: "rec" is rows, elementwise, contraction. */
+/* Kinds of the groups in launch order, first letters: "rec" is rows, elementwise, contraction. "c+c" is one
+ * launch of two contractions in sequence, "r+e" one of rows with element-wise work beside them. */
 static const char *kinds_of(kiln_arena_t *arena, const char *text) {
   kiln_options_t options = {0};
   kiln_pass_run_t run = {0};
@@ -46,17 +47,20 @@ static const char *kinds_of(kiln_arena_t *arena, const char *text) {
   kiln_families_t all = {families, 3};
   assert_null(kiln_passes_run(arena, kiln_test_graph(arena, text), &options, &run, &graph, &report));
   assert_null(kiln_group(arena, graph, &all, &target, &options, NULL, &grouping));
-  char *kinds = kiln_arena_alloc(arena, grouping->group_count + 1);
+  kiln_buffer_t *kinds = kiln_buffer_in_arena(arena);
   uint32_t *groups_of = KILN_NEW_ARRAY(arena, uint32_t, graph->node_count);
   for (uint32_t g = 0; g < grouping->group_count; g++) {
     const kiln_group_t *group = &grouping->groups[g];
-    kinds[g] = group->kind[0];
+    bool is_joined = group->join != KILN_JOIN_CLASS;
+    if (!is_joined) kiln_buffer_append(kinds, group->kind, 1);
+    for (uint32_t i = 0; is_joined && i < group->member_count; i++)
+      kiln_buffer_printf(kinds, "%s%c", i ? "+" : "", group->members[i].kind[0]);
     for (uint32_t i = 0; i < group->node_count; i++) {
       bool reduces = class_of(graph, group->nodes[i]) >= KILN_CLASS_REDUCTION;
       if (reduces && groups_of[group->nodes[i]]++) fail_msg("computed twice: %s", text);
     }
   }
-  return kinds;
+  return kiln_buffer_text(kinds);
 }
 
 typedef struct {
@@ -128,8 +132,8 @@ static void contractions_take_what_follows_and_views_in_front(void **state) {
       {"ec",
        "graph function_in_front(%a: f16[100,64], %w: f16[1000,64]) { %s = silu(%a) %y = gemm_rcr(%s, %w)"
        " return %y }"},
-      {"cc", "graph gated(%a: f16[100,64], %g: f16[1000,64], %u: f16[1000,64]) { %p = gemm_rcr(%a, %g)"
-             " %q = gemm_rcr(%a, %u) %s = silu(%p) %y = mul(%s, %q) return %y }"},
+      {"c+c", "graph gated(%a: f16[100,64], %g: f16[1000,64], %u: f16[1000,64]) { %p = gemm_rcr(%a, %g)"
+              " %q = gemm_rcr(%a, %u) %s = silu(%p) %y = mul(%s, %q) return %y }"},
       {"cc", "graph chained(%a: f16[100,64], %w: f16[64,64]) { %p = gemm_rcr(%a, %w) %y = gemm_rcr(%p, %w)"
              " return %y }"},
       {"cr",
@@ -146,8 +150,8 @@ static void contractions_take_what_follows_and_views_in_front(void **state) {
 static void regions_that_would_wait_for_each_other_stay_apart(void **state) {
   (void)state;
   static const case_t cases[] = {
-      {"rer", "graph g(%x: f32[100,1000], %i: i64[100]) { %a = sum(%x) {dims=[1], keepdim=true}"
-              " %f = reverse(%a) {dims=[0]} %y = mul(%x, %f) %b = amax(%y) {dims=[1]} return %b, %f }"},
+      {"re+r", "graph g(%x: f32[100,1000], %i: i64[100]) { %a = sum(%x) {dims=[1], keepdim=true}"
+               " %f = reverse(%a) {dims=[0]} %y = mul(%x, %f) %b = amax(%y) {dims=[1]} return %b, %f }"},
   };
   CHECK(cases);
 }

@@ -1,8 +1,8 @@
-/* tests/unit/test_codegen_sequence.c: contractions one behind the other in each block of one launch.
+/* tests/unit/test_codegen_joined.c: two kernels' code in one launch, in sequence or side by side.
  *
- * Gated products: what the second reads, the same block has made just before. Values against the reference, with
- * all checkers on (a thread that read what another block wrote would be a race). Sizes are no multiples of a tile.
- * Labels: device */
+ * Gated products: what the second reads, the same block has made just before. Rows beside a table of another
+ * size. Values against the reference, with all checkers on (a thread that read what another block wrote would
+ * be a race). Sizes are no multiples of a tile or a block. Labels: device */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,12 +20,20 @@ typedef struct {
 } case_t;
 
 static const case_t cases[] = {
-    {1, "graph gated(%x: bf16[70,40], %g: bf16[150,40], %u: bf16[150,40]) { %a = gemm_rcr(%x, %g) %s = silu(%a)"
-        " %b = gemm_rcr(%x, %u) %y = mul(%s, %b) return %y }"},
+    {1,
+     "graph gated(%x: bf16[70,40], %g: bf16[150,40], %u: bf16[150,40]) { %a = gemm_rcr(%x, %g) %s = silu(%a)"
+     " %b = gemm_rcr(%x, %u) %y = mul(%s, %b) return %y }"},
     {1, "graph returned_too_and_other_k(%x: f32[70,33], %z: f32[70,65], %q: f32[45,33], %r: f32[45,65]) {"
         " %a = gemm_rcr(%x, %q) %t = tanh(%a) %b = gemm_rcr(%z, %r) %y = add(%b, %t) return %y, %t }"},
     {1, "graph sized_later[T=70](%x: f16[2,T,40], %g: f16[150,40], %u: f16[150,40]) { %a = gemm_rcr(%x, %g)"
         " %b = gemm_rcr(%x, %u) %y = mul(%a, %b) return %y }"},
+    {1,
+     "graph beside(%x: f16[130,300], %t: f32[33,7]) { %a = softmax(%x) {dim=1} %c = cos(%t) return %a, %c }"},
+    {1, "graph beside_sized_later[T=70](%x: f16[T,4096], %t: f32[T,64], %w: f16[4096]) {"
+        " %a = rmsnorm(%x, %w) {normalized_shape=[4096]} %c = cos(%t) %d = sin(%t) %e = cat(%c, %d) {dim=1}"
+        " return %a, %e }"},
+    {1, "graph beside_nothing[T=70](%x: f32[T,40], %t: f32[5]) { %a = softmax(%x) {dim=1} %c = exp(%t)"
+        " return %a, %c }"},
     /* No tiles, or not the same ones: found out by codegen, then two launches. */
     {2, "graph a_thread_each(%x: f16[3,8], %g: f16[5,8], %u: f16[5,8]) { %a = gemm_rcr(%x, %g)"
         " %b = gemm_rcr(%x, %u) %y = mul(%a, %b) return %y }"},
@@ -36,7 +44,7 @@ static const case_t cases[] = {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-static void members_in_sequence_give_the_values_of_two_launches(void **state) {
+static void joined_kernels_give_the_values_of_two_launches(void **state) {
   static const kiln_options_t plain = {0};
   static const kiln_symbol_class_t any_size = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
   const int64_t symbols[KILN_MAX_SYMBOLS] = {70};
@@ -61,7 +69,7 @@ static void members_in_sequence_give_the_values_of_two_launches(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(members_in_sequence_give_the_values_of_two_launches),
+      cmocka_unit_test(joined_kernels_give_the_values_of_two_launches),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
