@@ -57,6 +57,8 @@ extern const kiln_cli_command_t kiln_cli_run, kiln_cli_opt, kiln_cli_compile, ki
 /* clang-format off */
 #define KILN_CLI_OPTION_GRAPH                                                                                \
   {"--graph", "NAME", "the graph of the file; needed when it holds several"}
+#define KILN_CLI_OPTION_TF32                                                                                 \
+  {"--allow-tf32", NULL, "f32 contractions may round their operands to tf32, for tensor cores"}
 #define KILN_CLI_OPTIONS_INPUTS                                                                              \
   {"--symbol", "NAME=VALUE", "value of a symbol; otherwise from the .npy inputs, else the typical value"},   \
   {"--input", "NAME=SOURCE", "an input: a file ending in .npy, or random (default), zeros, arange"},         \

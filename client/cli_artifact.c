@@ -114,10 +114,10 @@ static kiln_status_t read_artifact(kiln_cli_t *cli, const kiln_reply_t *reply, k
   return NULL;
 }
 
-static void write_request(kiln_buffer_t *out, const kiln_cli_source_t *source, const int64_t *symbols,
-                          const char *target) {
-  kiln_mpack_map(out, symbols ? 5 : 4);
-  kiln_cli_write_graph(out, source);
+static void write_request(const kiln_cli_t *cli, kiln_buffer_t *out, const kiln_cli_source_t *source,
+                          const int64_t *symbols, const char *target) {
+  kiln_mpack_map(out, symbols ? 6 : 5);
+  kiln_cli_write_graph(cli, out, source);
   if (symbols) kiln_cli_write_symbols(out, source->graph, symbols);
   kiln_mpack_str(out, "artifacts");
   kiln_mpack_bool(out, true);
@@ -135,7 +135,7 @@ kiln_status_t kiln_cli_artifact_daemon(kiln_cli_t *cli, const kiln_cli_source_t 
   KILN_TRY(kiln_cli_typical_symbols(cli, source->graph, &symbols, &all_known));
   KILN_TRY(kiln_cli_connect(cli, &client));
   kiln_buffer_t *request = kiln_buffer_in_arena(cli->arena);
-  write_request(request, source, all_known ? symbols : NULL, target);
+  write_request(cli, request, source, all_known ? symbols : NULL, target);
   if (request->failed) return kiln_error(KILN_OUT_OF_MEMORY, "no memory for a request");
   KILN_TRY(kiln_call(client, "compile", request->data, request->size, 0, &reply));
   kiln_arena_defer(cli->arena, free_reply, reply);

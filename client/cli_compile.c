@@ -137,6 +137,7 @@ static const kiln_cli_option_t options[] = {
     {"--output-dir", "DIR", "where to write; -o for short"},
     {"--graph", "NAME", "only this graph of each file"},
     {"--symbol", "NAME=VALUE", "what to specialize for; otherwise the typical value"},
+    KILN_CLI_OPTION_TF32,
     {"--local", NULL, "compile in this process, without a daemon"},
     {NULL, NULL, NULL},
 };

@@ -17,11 +17,15 @@ kiln_status_t kiln_cli_connect(kiln_cli_t *cli, kiln_client_t **out_client) {
   return NULL;
 }
 
-void kiln_cli_write_graph(kiln_buffer_t *out, const kiln_cli_source_t *source) {
+void kiln_cli_write_graph(const kiln_cli_t *cli, kiln_buffer_t *out, const kiln_cli_source_t *source) {
   kiln_mpack_str(out, "graph");
   kiln_mpack_strn(out, source->text, source->size);
   kiln_mpack_str(out, "name");
   kiln_mpack_str(out, source->graph->name);
+  kiln_mpack_str(out, "options");
+  kiln_mpack_map(out, 1);
+  kiln_mpack_str(out, "allow_tf32");
+  kiln_mpack_bool(out, kiln_cli_flag(cli, "--allow-tf32"));
 }
 
 void kiln_cli_write_symbols(kiln_buffer_t *out, const kiln_graph_t *graph, const int64_t *symbols) {
@@ -116,6 +120,7 @@ static kiln_status_t compile(kiln_cli_t *cli, const kiln_cli_source_t *source, c
   kiln_compile_options_t options = {.graph = source->text,
                                     .name = source->graph->name,
                                     .timeout_ms = timeout_ms,
+                                    .allow_tf32 = kiln_cli_flag(cli, "--allow-tf32"),
                                     .symbol_names = symbol_names(cli->arena, source->graph),
                                     .symbol_values = symbols,
                                     .symbol_count = source->graph->symbol_count};

@@ -9,8 +9,8 @@
 /* Connects to $KILN_SOCKET or the default; UNAVAILABLE when no daemon answers. */
 kiln_status_t kiln_cli_connect(kiln_cli_t *cli, kiln_client_t **out_client);
 
-/* Writes the two fields of a request "graph" and "name". */
-void kiln_cli_write_graph(kiln_buffer_t *out, const kiln_cli_source_t *source);
+/* Writes the three fields of a request "graph", "name" and "options". */
+void kiln_cli_write_graph(const kiln_cli_t *cli, kiln_buffer_t *out, const kiln_cli_source_t *source);
 /* Writes the field "symbols". */
 void kiln_cli_write_symbols(kiln_buffer_t *out, const kiln_graph_t *graph, const int64_t *symbols);
 

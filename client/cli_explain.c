@@ -26,7 +26,7 @@ static const kiln_kernel_artifact_t *artifacts_of(kiln_cli_t *cli, const kiln_cl
 static kiln_status_t write_local(kiln_cli_t *cli, const kiln_graph_t *graph,
                                  const kiln_cli_compiled_t *compiled, const kiln_compiler_t *compiler,
                                  const kiln_target_t *target, kiln_buffer_t *out) {
-  static const kiln_options_t options = {0};
+  const kiln_options_t options = kiln_cli_code_options(cli);
   kiln_buffer_t *bytes = kiln_buffer_in_arena(cli->arena);
   const char *identity = kiln_compiler_identity(compiler);
   recipe_t recipe;
@@ -82,8 +82,8 @@ static kiln_status_t explain_daemon(kiln_cli_t *cli, const kiln_cli_source_t *so
   kiln_reply_t *reply;
   kiln_buffer_t *request = kiln_buffer_in_arena(cli->arena);
   KILN_TRY(kiln_cli_connect(cli, &client));
-  kiln_mpack_map(request, 2u + (symbols != NULL) + (target != NULL));
-  kiln_cli_write_graph(request, source);
+  kiln_mpack_map(request, 3u + (symbols != NULL) + (target != NULL));
+  kiln_cli_write_graph(cli, request, source);
   if (symbols) kiln_cli_write_symbols(request, source->graph, symbols);
   if (target) {
     kiln_mpack_str(request, "targets");
@@ -257,6 +257,7 @@ static const kiln_cli_option_t options[] = {
     KILN_CLI_OPTION_GRAPH,
     {"--symbol", "NAME=VALUE", "what to specialize for; otherwise the typical value"},
     {"--target", "ARCH", "what to compile for (default: the daemon's device; sm_90 with --local)"},
+    KILN_CLI_OPTION_TF32,
     {"--json", NULL, "print one JSON object"},
     {"--local", NULL, "compile in this process, without a daemon"},
     {NULL, NULL, NULL},

@@ -92,10 +92,14 @@ static kiln_status_t compile_until_fit(build_t *build, const kiln_options_t *opt
   }
 }
 
+kiln_options_t kiln_cli_code_options(const kiln_cli_t *cli) {
+  return (kiln_options_t){.allow_tf32 = kiln_cli_flag(cli, "--allow-tf32")};
+}
+
 kiln_status_t kiln_cli_compile_local(kiln_cli_t *cli, kiln_compiler_t *compiler, const kiln_graph_t *graph,
                                      const int64_t *symbols, const kiln_target_t *target,
                                      kiln_image_kind_t kind, kiln_cli_compiled_t *out) {
-  kiln_options_t options = {0};
+  kiln_options_t options = kiln_cli_code_options(cli);
   uint64_t started_ns = kiln_clock_monotonic_ns();
   /* Of the canonical graph, as the daemon's, so that keys are the same. */
   kiln_extents_t extents =

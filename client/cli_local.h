@@ -28,6 +28,8 @@ kiln_status_t kiln_cli_open_compiler(kiln_cli_t *cli, kiln_compiler_t **out_comp
 kiln_status_t kiln_cli_compile_local(kiln_cli_t *cli, kiln_compiler_t *compiler, const kiln_graph_t *graph,
                                      const int64_t *symbols, const kiln_target_t *target,
                                      kiln_image_kind_t kind, kiln_cli_compiled_t *out);
+/* What --allow-tf32 and the like say. */
+kiln_options_t kiln_cli_code_options(const kiln_cli_t *cli);
 /* The device of --device; says in one line on stderr when "auto" found no GPU. */
 kiln_status_t kiln_cli_open_device(kiln_cli_t *cli, kiln_device_t **out_device);
 

@@ -19,9 +19,10 @@ enum { MAX_TIMEOUT_S = 86400 };
 static kiln_status_t check(kiln_cli_t *cli, const kiln_graph_t *graph, const kiln_cli_values_t *values,
                            const kiln_cli_execution_t *execution, kiln_cli_check_t *out) {
   kiln_reference_t *references = KILN_NEW_ARRAY(cli->arena, kiln_reference_t, graph->output_count);
+  const kiln_options_t options = kiln_cli_code_options(cli);
   kiln_cli_progress("evaluating the reference");
   kiln_status_t status =
-      kiln_reference_run(cli->arena, graph, values->symbols, values->inputs, 0, references);
+      kiln_reference_run_with(cli->arena, graph, &options, values->symbols, values->inputs, 0, references);
   if (kiln_status_code(status) == KILN_TOO_LARGE)
     return kiln_error_note(status, "checking: give smaller symbols, or leave out --check");
   if (status) return kiln_error_note(status, "evaluating the reference");
@@ -188,6 +189,7 @@ static const kiln_cli_option_t options[] = {
     {"--repeat", "N", "execute N times and report the fastest (default 1)"},
     {"--counters", NULL, "report what the emulated device counted, in the last execution"},
     {"--json", NULL, "report as one JSON object"},
+    KILN_CLI_OPTION_TF32,
     {"--timeout", "S", "give up after S seconds of compiling or of one execution (not with --local)"},
     KILN_CLI_OPTIONS_LOCAL,
     {NULL, NULL, NULL},

@@ -161,7 +161,8 @@ kiln_status_t kiln_contraction_generate(kiln_arena_t *arena, const kiln_graph_t 
   c.has_widths = context->grouped && context->grouped->selector_count;
   c.dtype = type_of(&c, c.node->operands[0])->dtype;
   c.accumulator = accumulator_of(c.dtype);
-  c.uses_tensor_cores = kiln_dtype_is_half(c.dtype);
+  c.is_tf32 = c.dtype == KILN_DTYPE_f32 && context->options->allow_tf32;
+  c.uses_tensor_cores = kiln_dtype_is_half(c.dtype) || c.is_tf32;
   find_space(&c);
   KILN_TRY(lower_operand(&c, 0, &c.a));
   KILN_TRY(lower_operand(&c, 1, &c.b));

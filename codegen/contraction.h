@@ -97,6 +97,7 @@ typedef struct {
   kiln_operand_t a, b;
   kiln_tile_t tile;
   bool uses_tensor_cores;
+  bool is_tf32;   /* which round f32 operands to 10 bits of fraction: only when the request allows it */
   bool is_vector; /* no tiles in shared memory, but */
   kiln_vector_plan_t vector;
   kiln_expr_id_t tile_m, tile_n; /* which tile of results: LINEAR */

@@ -92,8 +92,9 @@ static void emit_copy(kiln_emitter_t *emitter, const kiln_contraction_t *c, cons
   if (pieces % threads) kiln_emit_line(emitter, "if (piece >= %u) break;", pieces);
   kiln_emit_line(emitter, "const %s %s = %s + row, %s = %s + column;", type, outer.name, outer.from,
                  inner.name, inner.from);
-  kiln_emit_line(emitter, "%s *const to = %s_stage + kiln_slot<%u, %u>(row, column * %u);",
-                 kiln_emit_storage_type(c->dtype), operand->name, inner.size, kiln_contraction_chunk(c),
+  kiln_emit_line(emitter, "%s *const to = %s_stage + kiln_slot%s<%u, %u>(row, column * %u);",
+                 kiln_emit_storage_type(c->dtype), operand->name,
+                 c->is_tf32 && copy->along_rows ? "_of_pairs" : "", inner.size, kiln_contraction_chunk(c),
                  copy->width);
   const char *condition = bounds(emitter, &outer, &inner);
   if (condition) {

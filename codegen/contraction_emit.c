@@ -120,36 +120,60 @@ static void emit_tensor_threads(kernel_t *k) {
   LINE(k, "float total[%u][%u][4] = {};", warp_m(c) / 16, warp_n(c) / 8);
 }
 
-/* The rows of the matrices that a lane points at, for the layouts of "Matrix Fragments for mma.m16n8k16" and
- * of ldmatrix in the PTX ISA: a tile whose inner axis is k as it is, else transposed on the way. */
-static void emit_tensor_loads(kernel_t *k) {
+/* What one product takes of K: 16 bytes' worth, twice. */
+static uint32_t product_k(const kiln_contraction_t *c) { return 2 * kiln_contraction_chunk(c); }
+
+/* The rows of the matrices that a lane points at, for the layouts of "Matrix Fragments for mma.m16n8k16" (and
+ * .m16n8k8) and of ldmatrix in the PTX ISA: a tile whose inner axis is k as it is; else halves are transposed
+ * on the way, and f32 read by single elements. */
+static void emit_load_a(kernel_t *k) {
   const kiln_contraction_t *c = k->c;
-  LINE(k, "#pragma unroll");
-  LINE(k, "for (int i = 0; i < %u; ++i)", warp_m(c) / 16);
-  if (c->a.copy.along_rows)
+  if (!c->a.copy.along_rows)
+    LINE(k,
+         "  kiln_load_matrices<%u, false>(a[i], a_tile, warp_m + 16 * i + lane %% 16, k + lane / 16 * %u);",
+         c->tile.k, kiln_contraction_chunk(c));
+  else if (c->is_tf32)
+    LINE(k, "  kiln_load_elements<%u>(a[i][0], a[i][1], a[i][2], a[i][3], a_tile, k, warp_m + 16 * i);",
+         c->tile.m);
+  else
     LINE(k,
          "  kiln_load_matrices<%u, true>(a[i], a_tile, k + lane / 16 * 8 + lane %% 8, warp_m + 16 * i + lane "
          "/ 8 %% 2 * 8);",
          c->tile.m);
-  else
-    LINE(k, "  kiln_load_matrices<%u, false>(a[i], a_tile, warp_m + 16 * i + lane %% 16, k + lane / 16 * 8);",
-         c->tile.k);
-  LINE(k, "#pragma unroll");
-  LINE(k, "for (int j = 0; j < %u; ++j)", warp_n(c) / 16);
-  if (c->b.copy.along_rows)
-    LINE(k, "  kiln_load_matrices<%u, true>(b[j], b_tile, k + lane %% 16, warp_n + 16 * j + lane / 16 * 8);",
-         c->tile.n);
-  else
+}
+
+static void emit_load_b(kernel_t *k) {
+  const kiln_contraction_t *c = k->c;
+  if (!c->b.copy.along_rows)
     LINE(k,
          "  kiln_load_matrices<%u, false>(b[j], b_tile, warp_n + 16 * j + lane / 16 * 8 + lane %% 8, k + "
-         "lane / 8 %% 2 * 8);",
-         c->tile.k);
+         "lane / 8 %% 2 * %u);",
+         c->tile.k, kiln_contraction_chunk(c));
+  else if (c->is_tf32)
+    LINE(k, "  kiln_load_elements<%u>(b[j][0], b[j][2], b[j][1], b[j][3], b_tile, k, warp_n + 16 * j);",
+         c->tile.n);
+  else
+    LINE(k, "  kiln_load_matrices<%u, true>(b[j], b_tile, k + lane %% 16, warp_n + 16 * j + lane / 16 * 8);",
+         c->tile.n);
+}
+
+static void emit_tensor_loads(kernel_t *k) {
+  const kiln_contraction_t *c = k->c;
+  LINE(k, "#pragma unroll");
+  LINE(k, "for (int i = 0; i < %u; ++i)", warp_m(c) / 16);
+  emit_load_a(k);
+  LINE(k, "#pragma unroll");
+  LINE(k, "for (int j = 0; j < %u; ++j)", warp_n(c) / 16);
+  emit_load_b(k);
+  if (!c->is_tf32) return;
+  LINE(k, "kiln_round_to_tf32(a);");
+  LINE(k, "kiln_round_to_tf32(b);");
 }
 
 static void emit_tensor_products(kernel_t *k) {
   const kiln_contraction_t *c = k->c;
   LINE(k, "#pragma unroll");
-  LINE(k, "for (int k = 0; k < %u; k += 16) {", c->tile.k);
+  LINE(k, "for (int k = 0; k < %u; k += %u) {", c->tile.k, product_k(c));
   open_block(k);
   LINE(k, "unsigned a[%u][4], b[%u][4];", warp_m(c) / 16, warp_n(c) / 16);
   emit_tensor_loads(k);
@@ -158,7 +182,7 @@ static void emit_tensor_products(kernel_t *k) {
   LINE(k, "#pragma unroll");
   LINE(k, "  for (int j = 0; j < %u; ++j)", warp_n(c) / 8);
   LINE(k, "    kiln_multiply_%s(total[i][j], a[i], b[j / 2][j %% 2 * 2], b[j / 2][j %% 2 * 2 + 1]);",
-       kiln_dtype_name(c->dtype));
+       c->is_tf32 ? "tf32" : kiln_dtype_name(c->dtype));
   close_block(k, "}");
 }
 
@@ -345,8 +369,8 @@ static void tell_kernel(kernel_t *k) {
   LINE(k, "// A block makes %u x %u results, %u of K at a time, %u steps of it in shared memory.", c->tile.m,
        c->tile.n, c->tile.k, c->tile.stages);
   if (c->uses_tensor_cores)
-    LINE(k, "// %u x %u warps, each %u x %u by m16n8k16.", c->tile.warps_m, c->tile.warps_n, warp_m(c),
-         warp_n(c));
+    LINE(k, "// %u x %u warps, each %u x %u by m16n8k%u%s.", c->tile.warps_m, c->tile.warps_n, warp_m(c),
+         warp_n(c), product_k(c), c->is_tf32 ? ", operands rounded to tf32" : "");
   else
     LINE(k, "// 16 x 16 threads, each %u x %u.", c->tile.m / 16, c->tile.n / 16);
 }

@@ -192,9 +192,9 @@ double kiln_contraction_typical(const kiln_contraction_t *c, kiln_dim_t dim) {
  * what it reads. */
 static double cost_of_tile(uint32_t m, uint32_t n) { return m * n + 32.0 * (m + n); }
 
-/* Of an SM, rounded: mma.sync of halves; fused multiply-adds. */
+/* Of an SM, rounded: mma.sync of tf32, of halves; fused multiply-adds. */
 static double products_per_cycle(const kiln_contraction_t *c) {
-  if (c->uses_tensor_cores) return 2048;
+  if (c->uses_tensor_cores) return c->is_tf32 ? 1024 : 2048;
   return kiln_dtype_bytes(c->accumulator) == 8 ? 64 : 128;
 }
 

@@ -19,11 +19,11 @@
   "};\n"
 #define BINARY(name, body) "template <typename T>\n" FUNCTION "T " name "(T a, T b) {\n" body "}\n"
 
-/* total += a * b, where total is 16 x 8 and a 16 x 16. */
-#define MULTIPLY(type)                                                                                       \
+/* total += a * b, where total is 16 x 8 and a 16 x k. */
+#define MULTIPLY(type, k)                                                                                    \
   FUNCTION "void kiln_multiply_" type                                                                        \
            "(float (&total)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {\n"                       \
-           "  asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 \"\n"               \
+           "  asm volatile(\"mma.sync.aligned.m16n8k" k ".row.col.f32." type "." type ".f32 \"\n"            \
            "               \"{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"\n"            \
            "               : \"+f\"(total[0]), \"+f\"(total[1]), \"+f\"(total[2]), \"+f\"(total[3])\n"       \
            "               : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b0), \"r\"(b1));\n"   \
@@ -324,10 +324,11 @@ static const kiln_device_helper_t helpers[] = {
                        "  asm volatile(\"cp.async.wait_group %0;\" ::\"n\"(LEFT) : \"memory\");\n"
                        "}\n"},
     {"kiln_load_matrices",
-     "// Four matrices of 8 x 8 halves; lane l points at row l % 8 of matrix l / 8.\n"
-     "template <int INNER, bool TRANSPOSED>\n" FUNCTION
-     "void kiln_load_matrices(unsigned (&out)[4], const unsigned short *tile, int outer, int inner) {\n"
-     "  const unsigned from = (unsigned)__cvta_generic_to_shared(tile + kiln_slot<INNER, 8>(outer, inner));\n"
+     "// Four matrices of 8 rows of 16 bytes; lane l points at row l % 8 of matrix l / 8.\n"
+     "template <int INNER, bool TRANSPOSED, typename T>\n" FUNCTION
+     "void kiln_load_matrices(unsigned (&out)[4], const T *tile, int outer, int inner) {\n"
+     "  const T *const row = tile + kiln_slot<INNER, 16 / sizeof(T)>(outer, inner);\n"
+     "  const unsigned from = (unsigned)__cvta_generic_to_shared(row);\n"
      "  if (TRANSPOSED)\n"
      "    asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\"\n"
      "                 : \"=r\"(out[0]), \"=r\"(out[1]), \"=r\"(out[2]), \"=r\"(out[3]) : \"r\"(from) : "
@@ -337,8 +338,36 @@ static const kiln_device_helper_t helpers[] = {
      "                 : \"=r\"(out[0]), \"=r\"(out[1]), \"=r\"(out[2]), \"=r\"(out[3]) : \"r\"(from) : "
      "\"memory\");\n"
      "}\n"},
-    {"kiln_multiply_f16", MULTIPLY("f16")},
-    {"kiln_multiply_bf16", MULTIPLY("bf16")},
+    {"kiln_slot_of_pairs",
+     "// The same where four rows are read at a time, eight neighbours of each: pairs of chunks change places.\n"
+     "template <int INNER, int CHUNK>\n" FUNCTION "int kiln_slot_of_pairs(int outer, int inner) {\n"
+     "  constexpr int pairs = INNER / CHUNK / 2, turn = pairs < 4 ? 4 / pairs : 1, places = pairs < 4 ? pairs : 4;\n"
+     "  const int chunk = (inner / CHUNK) ^ (outer / turn % places * 2);\n"
+     "  return outer * INNER + chunk * CHUNK + inner % CHUNK;\n"
+     "}\n"},
+    {"kiln_load_elements",
+     "// What kiln_load_matrices gives of a tile along k, of one along rows: two rows at k, then at k + 4.\n"
+     "template <int INNER>\n" FUNCTION
+     "void kiln_load_elements(unsigned &x0, unsigned &x8, unsigned &y0, unsigned &y8, const float *tile, int k,\n"
+     "                        int row) {\n"
+     "  const int own_k = k + threadIdx.x % 4, own_row = row + threadIdx.x % 32 / 4;\n"
+     "  x0 = __float_as_uint(tile[kiln_slot_of_pairs<INNER, 4>(own_k, own_row)]);\n"
+     "  x8 = __float_as_uint(tile[kiln_slot_of_pairs<INNER, 4>(own_k, own_row + 8)]);\n"
+     "  y0 = __float_as_uint(tile[kiln_slot_of_pairs<INNER, 4>(own_k + 4, own_row)]);\n"
+     "  y8 = __float_as_uint(tile[kiln_slot_of_pairs<INNER, 4>(own_k + 4, own_row + 8)]);\n"
+     "}\n"},
+    {"kiln_round_to_tf32",
+     "// To the nearest with 10 bits of fraction, ties away from zero.\n"
+     "template <int N>\n" FUNCTION "void kiln_round_to_tf32(unsigned (&x)[N][4]) {\n"
+     "#pragma unroll\n"
+     "  for (int i = 0; i < 4 * N; ++i) {\n"
+     "    unsigned &one = x[i / 4][i % 4];\n"
+     "    asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(one) : \"f\"(__uint_as_float(one)));\n"
+     "  }\n"
+     "}\n"},
+    {"kiln_multiply_f16", MULTIPLY("f16", "16")},
+    {"kiln_multiply_bf16", MULTIPLY("bf16", "16")},
+    {"kiln_multiply_tf32", MULTIPLY("tf32", "8")},
     {"kiln_store_pair", FUNCTION "void kiln_store_pair(float *to, float first, float second) {\n"
                                  "  *reinterpret_cast<float2 *>(to) = make_float2(first, second);\n"
                                  "}\n"},

@@ -149,8 +149,18 @@ static kiln_status_t hand_out(kiln_ref_run_t *run, kiln_reference_t *outputs) {
 kiln_status_t kiln_reference_run(kiln_arena_t *arena, const kiln_graph_t *graph, const int64_t *symbols,
                                  const kiln_tensor_t *inputs, uint64_t limit_bytes,
                                  kiln_reference_t *outputs) {
+  const kiln_options_t none = {0};
+  return kiln_reference_run_with(arena, graph, &none, symbols, inputs, limit_bytes, outputs);
+}
+
+kiln_status_t kiln_reference_run_with(kiln_arena_t *arena, const kiln_graph_t *graph,
+                                      const kiln_options_t *options, const int64_t *symbols,
+                                      const kiln_tensor_t *inputs, uint64_t limit_bytes,
+                                      kiln_reference_t *outputs) {
   kiln_ref_run_t *run = KILN_NEW(arena, kiln_ref_run_t);
-  *run = (kiln_ref_run_t){.graph = graph, .limit_bytes = limit_bytes ? limit_bytes : DEFAULT_LIMIT_BYTES};
+  *run = (kiln_ref_run_t){.graph = graph,
+                          .allows_tf32 = options->allow_tf32,
+                          .limit_bytes = limit_bytes ? limit_bytes : DEFAULT_LIMIT_BYTES};
   KILN_TRY(check(arena, run, symbols, inputs));
   make_values(arena, run, inputs);
   for (uint32_t n = 0; n < graph->node_count; n++) {

@@ -9,6 +9,7 @@
 #ifndef KILN_IR_REFERENCE_H
 #define KILN_IR_REFERENCE_H
 
+#include "ir/target.h"
 #include "ir/tensor.h"
 
 typedef struct {
@@ -24,6 +25,12 @@ typedef struct {
 kiln_status_t kiln_reference_run(kiln_arena_t *arena, const kiln_graph_t *graph, const int64_t *symbols,
                                  const kiln_tensor_t *inputs, uint64_t limit_bytes,
                                  kiln_reference_t *outputs);
+/* The same with bounds that allow for what these options permit a device to do: with allow_tf32, to round the
+ * operands of f32 contractions to 10 bits of fraction. */
+kiln_status_t kiln_reference_run_with(kiln_arena_t *arena, const kiln_graph_t *graph,
+                                      const kiln_options_t *options, const int64_t *symbols,
+                                      const kiln_tensor_t *inputs, uint64_t limit_bytes,
+                                      kiln_reference_t *outputs);
 
 typedef struct {
   int64_t elements, undecided, wrong;

@@ -3,7 +3,7 @@
  * Both are a batch of products of a's rows with b's columns. One matrix of b at a time and one row of a are
  * copied into 64-bit cells, so that the inner loop reads two plain arrays. Sums are taken in long double; the
  * bound is that of a device which accumulates in its arithmetic type (docs/numerics.md), zero where every
- * order is exact.
+ * order is exact. Where operands may be rounded to tf32 first, what that changes is an error of theirs.
  */
 #include "ir/reference_impl.h"
 
@@ -77,6 +77,20 @@ static void lay_out_matmul(contraction_t *c) {
 
 /* -- loading -------------------------------------------------------------------------------------------- */
 
+/* How far a number is from tf32's next one, which has 10 bits of fraction and f32's exponents; ties away from
+ * zero (PTX ISA, cvt.rna.tf32.f32). */
+static double tf32_error(double value) {
+  if (!isfinite(value) || value == 0) return 0;
+  int exponent = ilogb(value);
+  double unit = ldexp(1, (exponent < -126 ? -126 : exponent) - 10);
+  double rounded = round(value / unit) * unit;
+  return fabs(rounded) >= 0x1p128 ? INFINITY : fabs(rounded - value);
+}
+
+static bool rounds_to_tf32(const contraction_t *c) {
+  return c->run->allows_tf32 && c->dtype == KILN_DTYPE_f32;
+}
+
 static void load_line(const contraction_t *c, const kiln_ref_value_t *from, int64_t at, int64_t stride,
                       line_t *line) {
   bool is_float = kiln_dtype_is_float(c->dtype);
@@ -90,6 +104,7 @@ static void load_line(const contraction_t *c, const kiln_ref_value_t *from, int6
       if (quantum < line->quantum) line->quantum = quantum;
     }
     if (line->errors) line->errors[i] = kiln_ref_error(c->dtype, kiln_ref_bound(from, at));
+    if (rounds_to_tf32(c)) line->errors[i] += tf32_error(line->cells[i].real);
   }
 }
 
@@ -200,8 +215,9 @@ static bool allocate(contraction_t *c) {
   c->row.cells = kiln_ref_alloc(c->run, c->k, sizeof *c->row.cells);
   c->columns = kiln_ref_alloc(c->run, c->n, sizeof *c->columns);
   c->b_cells = kiln_ref_alloc(c->run, c->n * c->k, sizeof *c->b_cells);
-  if (c->a->bound) c->row.errors = kiln_ref_alloc(c->run, c->k, sizeof *c->row.errors);
-  if (c->b->bound) c->b_errors = kiln_ref_alloc(c->run, c->n * c->k, sizeof *c->b_errors);
+  if (c->a->bound || rounds_to_tf32(c)) c->row.errors = kiln_ref_alloc(c->run, c->k, sizeof *c->row.errors);
+  if (c->b->bound || rounds_to_tf32(c))
+    c->b_errors = kiln_ref_alloc(c->run, c->n * c->k, sizeof *c->b_errors);
   return !c->run->refused;
 }
 

@@ -36,6 +36,7 @@ typedef struct {
   int64_t symbols[KILN_MAX_SYMBOLS];
   kiln_ref_value_t *values; /* per value of the graph */
   uint32_t value_count;
+  bool allows_tf32; /* operands of f32 contractions may be rounded */
   uint64_t used_bytes, limit_bytes;
   kiln_code_t refused; /* why memory was refused; KILN_OK when it was not. Checked after each node. */
 } kiln_ref_run_t;

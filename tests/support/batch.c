@@ -14,6 +14,7 @@
 #include "tests/support/test_device.h"
 
 typedef struct {
+  kiln_options_t options;
   kiln_pipeline_t pipeline;
   kiln_kernel_source_t *kernels; /* with entry names of their own */
   kiln_executable_t *executable;
@@ -97,7 +98,7 @@ static uint32_t add_job(kiln_batch_t *batch, job_t job) {
 kiln_status_t kiln_batch_try_add(kiln_batch_t *batch, const kiln_graph_t *graph,
                                  const kiln_options_t *options, const kiln_symbol_class_t *symbol_class,
                                  const kiln_pass_run_t *run, uint32_t *out_number) {
-  job_t job = {0};
+  job_t job = {.options = *options};
   kiln_status_t status =
       kiln_pipeline_generate(batch->arena, graph, &batch->target, options, symbol_class, run, &job.pipeline);
   if (status) return kiln_error_note(status, "generating");
@@ -308,7 +309,9 @@ void kiln_batch_check(kiln_batch_t *batch, uint32_t number, const int64_t *symbo
   const kiln_graph_t *graph = batch->jobs[number].pipeline.input;
   kiln_reference_t *expected = KILN_NEW_ARRAY(batch->arena, kiln_reference_t, graph->output_count);
   kiln_tensor_t *got = KILN_NEW_ARRAY(batch->arena, kiln_tensor_t, graph->output_count);
-  require(kiln_reference_run(batch->arena, graph, symbols, inputs, 0, expected), what);
+  require(kiln_reference_run_with(batch->arena, graph, &batch->jobs[number].options, symbols, inputs, 0,
+                                  expected),
+          what);
   kiln_batch_run(batch, number, symbols, inputs, got);
   kiln_status_t status = kiln_batch_compare(expected, got, graph->output_count, NULL);
   if (status) print_job(batch, number);

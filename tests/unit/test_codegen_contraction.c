@@ -15,7 +15,7 @@
 #include "tests/support/batch.h"
 #include "tests/support/random_graph.h"
 
-static const kiln_options_t plain = {0};
+static const kiln_options_t plain = {0}, tf32 = {.allow_tf32 = true};
 static const kiln_symbol_class_t no_symbols = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
 static const kiln_pass_run_t no_passes = {.list = ""};
 
@@ -27,21 +27,29 @@ static const kiln_graph_t *parse(kiln_arena_t *arena, const char *text) {
 }
 
 /* Each graph, in one batch, gives the reference's values. */
-static void check_all(const char *const *texts, size_t count, const char *arch, const int64_t *symbols) {
+static void check_all_with(const kiln_options_t *options, const char *const *texts, size_t count,
+                           const char *arch, const int64_t *symbols) {
   kiln_arena_t arena;
   kiln_arena_init(&arena, 0);
   kiln_batch_t *batch = kiln_batch_create(&arena, arch);
   for (size_t i = 0; i < count; i++)
-    kiln_batch_add(batch, parse(&arena, texts[i]), &plain, &no_symbols, &no_passes);
+    kiln_batch_add(batch, parse(&arena, texts[i]), options, &no_symbols, &no_passes);
   kiln_batch_compile(batch);
   for (uint32_t i = 0; i < count; i++) {
-    const kiln_graph_t *graph = kiln_batch_pipeline(batch, i)->input;
+    const kiln_pipeline_t *pipeline = kiln_batch_pipeline(batch, i);
+    const kiln_graph_t *graph = pipeline->input;
+    bool rounds = strstr(pipeline->kernels[0].source, ".tf32") != NULL;
+    if (rounds != options->allow_tf32) fail_msg("tf32 or not: %s", texts[i]);
     kiln_tensor_t *inputs = KILN_NEW_ARRAY(&arena, kiln_tensor_t, graph->input_count);
     kiln_random_inputs(&arena, graph, i + 1, symbols, inputs);
     kiln_batch_check(batch, i, symbols, inputs, texts[i]);
   }
   kiln_batch_destroy(batch);
   kiln_arena_deinit(&arena);
+}
+
+static void check_all(const char *const *texts, size_t count, const char *arch, const int64_t *symbols) {
+  check_all_with(&plain, texts, count, arch, symbols);
 }
 
 #define CHECK_ALL(texts, arch, symbols) check_all(texts, sizeof(texts) / sizeof *(texts), arch, symbols)
@@ -189,6 +197,43 @@ static void long_sums_are_taken_in_levels(void **state) {
   CHECK_ALL(texts, "sm_90", NULL);
 }
 
+/* --- tf32 ----------------------------------------------------------------------------------------------- */
+
+/* Both operands along k and along their rows, of any alignment; long K; what follows. Bounds allow for 10
+ * bits of an operand's fraction, and for none where it has no more. */
+static void f32_is_rounded_to_tf32_where_the_request_allows_it(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "graph g(%a: f32[128,96], %b: f32[96,96]) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g(%a: f32[67,101], %b: f32[101,35]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f32[96,192] strides [1,96], %b: f32[192,96]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f32[2,33,2049], %b: f32[2,2049,40], %c: f32[40]) { %y = matmul(%a, %b) %z = add(%y, %c) %r = relu(%z) return %r }",
+      "graph g(%a: f32[3,70], %b: f32[24,70], %c: f32[24]) { %y = gemm_rcr_bias_sigmoid(%a, %b, %c) return %y }",
+  };
+  check_all_with(&tf32, texts, sizeof texts / sizeof *texts, "sm_80", NULL);
+}
+
+/* a = 1 + 2^-11 lies between two numbers of tf32: ties go away from zero, so a * 1 is 1 + 2^-10. */
+static void operands_are_rounded_to_the_nearest_and_ties_away_from_zero(void **state) {
+  (void)state;
+  const char *text = "graph g(%a: f32[16,16], %b: f32[32,16]) { %y = gemm_rcr(%a, %b) return %y }";
+  kiln_arena_t arena;
+  kiln_arena_init(&arena, 0);
+  kiln_batch_t *batch = kiln_batch_create(&arena, "sm_80");
+  kiln_batch_add(batch, parse(&arena, text), &tf32, &no_symbols, &no_passes);
+  kiln_batch_compile(batch);
+  kiln_tensor_t inputs[2], y;
+  assert_null(kiln_tensor_create(&arena, KILN_DTYPE_f32, 2, (int64_t[]){16, 16}, &inputs[0]));
+  assert_null(kiln_tensor_create(&arena, KILN_DTYPE_f32, 2, (int64_t[]){32, 16}, &inputs[1]));
+  for (int i = 0; i < 16; i++) ((float *)inputs[0].data)[16 * i + i] = (i % 2 ? -1 : 1) * (1 + 0x1p-11f);
+  for (int i = 0; i < 32; i++) ((float *)inputs[1].data)[16 * i + i % 16] = 1;
+  kiln_batch_run(batch, 0, NULL, inputs, &y);
+  for (int i = 0; i < 16; i++)
+    assert_true(((float *)y.data)[32 * i + i] == (i % 2 ? -1 : 1) * (1 + 0x1p-10f));
+  kiln_batch_destroy(batch);
+  kiln_arena_deinit(&arena);
+}
+
 /* --- costs --------------------------------------------------------------------------------------------- */
 
 /* The tile, as the kernel's comment tells it. */
@@ -221,16 +266,21 @@ typedef struct {
   kiln_tensor_t *inputs[8];
 } counted_t;
 
-static void count_begin(counted_t *counted, const char *const *texts, size_t count) {
+static void count_begin_with(counted_t *counted, const kiln_options_t *options, const char *const *texts,
+                             size_t count) {
   kiln_arena_init(&counted->arena, 0);
   counted->batch = kiln_batch_create(&counted->arena, "sm_90");
   for (size_t i = 0; i < count; i++) {
     const kiln_graph_t *graph = parse(&counted->arena, texts[i]);
-    kiln_batch_add(counted->batch, graph, &plain, &no_symbols, &no_passes);
+    kiln_batch_add(counted->batch, graph, options, &no_symbols, &no_passes);
     counted->inputs[i] = KILN_NEW_ARRAY(&counted->arena, kiln_tensor_t, graph->input_count);
     kiln_random_inputs(&counted->arena, graph, 1, NULL, counted->inputs[i]);
   }
   kiln_batch_compile(counted->batch);
+}
+
+static void count_begin(counted_t *counted, const char *const *texts, size_t count) {
+  count_begin_with(counted, &plain, texts, count);
 }
 
 static void count_end(counted_t *counted) {
@@ -265,6 +315,24 @@ static void tensor_cores_multiply_no_more_than_the_padded_tiles(void **state) {
   count_end(&counted);
 }
 
+static void tf32_multiplies_no_more_than_the_padded_tiles(void **state) {
+  (void)state;
+  static const uint64_t sizes[][3] = {{128, 128, 64}, {67, 35, 101}};
+  static const char *const texts[] = {
+      "graph g(%a: f32[128,64], %b: f32[128,64]) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g(%a: f32[67,101], %b: f32[101,35]) { %y = matmul(%a, %b) return %y }",
+  };
+  counted_t counted;
+  count_begin_with(&counted, &tf32, texts, 2);
+  for (uint32_t i = 0; i < 2; i++) {
+    tile_t tile = tile_of(counted.batch, i);
+    uint64_t blocks = tiles(sizes[i][0], tile.m) * tiles(sizes[i][1], tile.n);
+    assert_int_equal(count(&counted, i, "tensor_operations"),
+                     blocks * tile.m * tile.n * tiles(sizes[i][2], tile.k) * tile.k);
+  }
+  count_end(&counted);
+}
+
 /* Passes of the banks that one step of K needs: 128 bytes each, for what is copied in and what every warp
  * (or, in plain arithmetic, every thread: 16 x 16 of them, 16 bytes along k of each of its rows and columns)
  * reads. */
@@ -273,6 +341,30 @@ static uint64_t fewest_wavefronts(const tile_t *tile) {
   if (!tile->warps_m) return copies + 8 * 4 * 4 * (tile->m / 16 + tile->n / 16);
   uint64_t matrices = tile->m / tile->warps_m / 16 + tile->n / tile->warps_n / 16;
   return copies + (uint64_t)tile->warps_m * tile->warps_n * (tile->k / 16) * matrices * 4;
+}
+
+/* For tf32: f32 has half as many of K in 64 bytes, and in a product. */
+static void the_loop_over_k_of_tf32_has_no_bank_conflict(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "graph g(%a: f32[128,64], %b: f32[128,64]) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g(%a: f32[128,80], %b: f32[128,80]) { %y = gemm_rcr(%a, %b) return %y }",
+      "graph g(%a: f32[128,64] strides [1,128], %b: f32[64,128]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f32[128,80] strides [1,128], %b: f32[80,128]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f32[1024,64] strides [1,1024], %b: f32[64,1024]) { %y = matmul(%a, %b) return %y }",
+      "graph g(%a: f32[1024,80] strides [1,1024], %b: f32[80,1024]) { %y = matmul(%a, %b) return %y }",
+  };
+  const uint64_t sizes[] = {128, 128, 1024};
+  counted_t counted;
+  count_begin_with(&counted, &tf32, texts, 6);
+  for (uint32_t i = 0; i < 6; i += 2) {
+    tile_t tile = tile_of(counted.batch, i);
+    uint64_t blocks = tiles(sizes[i / 2], tile.m) * tiles(sizes[i / 2], tile.n);
+    uint64_t added = count(&counted, i + 1, "shared_wavefronts") - count(&counted, i, "shared_wavefronts");
+    tile.k *= 2;
+    assert_int_equal(added, blocks * fewest_wavefronts(&tile));
+  }
+  count_end(&counted);
 }
 
 /* The same kernel with one step of K more: what that adds is what the loop does. */
@@ -362,6 +454,10 @@ int main(void) {
       cmocka_unit_test(many_small_products),
       cmocka_unit_test(what_comes_before_and_after_is_part_of_the_kernel),
       cmocka_unit_test(long_sums_are_taken_in_levels),
+      cmocka_unit_test(f32_is_rounded_to_tf32_where_the_request_allows_it),
+      cmocka_unit_test(operands_are_rounded_to_the_nearest_and_ties_away_from_zero),
+      cmocka_unit_test(tf32_multiplies_no_more_than_the_padded_tiles),
+      cmocka_unit_test(the_loop_over_k_of_tf32_has_no_bank_conflict),
       cmocka_unit_test(tensor_cores_multiply_no_more_than_the_padded_tiles),
       cmocka_unit_test(the_loop_over_k_has_no_bank_conflict),
       cmocka_unit_test(results_are_stored_in_whole_sectors_whichever_way_they_lie),

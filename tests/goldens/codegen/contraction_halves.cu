@@ -82,10 +82,11 @@ __device__ __forceinline__ void kiln_copy_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
 
-// Four matrices of 8 x 8 halves; lane l points at row l % 8 of matrix l / 8.
-template <int INNER, bool TRANSPOSED>
-__device__ __forceinline__ void kiln_load_matrices(unsigned (&out)[4], const unsigned short *tile, int outer, int inner) {
-  const unsigned from = (unsigned)__cvta_generic_to_shared(tile + kiln_slot<INNER, 8>(outer, inner));
+// Four matrices of 8 rows of 16 bytes; lane l points at row l % 8 of matrix l / 8.
+template <int INNER, bool TRANSPOSED, typename T>
+__device__ __forceinline__ void kiln_load_matrices(unsigned (&out)[4], const T *tile, int outer, int inner) {
+  const T *const row = tile + kiln_slot<INNER, 16 / sizeof(T)>(outer, inner);
+  const unsigned from = (unsigned)__cvta_generic_to_shared(row);
   if (TRANSPOSED)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3]) : "r"(from) : "memory");
