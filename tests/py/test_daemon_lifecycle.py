@@ -22,6 +22,13 @@ def run(*arguments, **environment):
     return done.returncode, done.stdout + done.stderr
 
 
+def has_ended(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
 def wait_until(condition, timeout_s=10):
     deadline = time.monotonic() + timeout_s * SLOW
     while not condition():
@@ -235,13 +242,17 @@ class DyingServerTest(unittest.TestCase):
         daemon = Daemon(faults="cache_write_dies:1")
         self.addCleanup(daemon.close)
         client = daemon.connect()
+        before = daemon.children("server")
         try:
             client.call("compile", graph=NEG)
         except ConnectionError:
             pass
         client.close()
+        wait_until(lambda: daemon.children("server") not in (before, []))  # the write comes after the reply
+        orphans = daemon.children()
         daemon.process.kill()
         daemon.process.wait()
+        wait_until(lambda: all(map(has_ended, orphans)))  # or they would answer for the next daemon
         after = Daemon(folder=str(daemon.folder))
         self.addCleanup(after.close)
         client = after.connect()
