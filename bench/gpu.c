@@ -7,7 +7,8 @@
  * estimate. Operands that fit in L2 stay there, for the copy as for the kernels; the large sizes do not fit.
  *
  * Usage: gpu [--versions] [--largest 1|2|3] [--seconds S] [--json FILE] [PART OF A FAMILY OR JOB]
- * With libkiln-emu as libcuda.so.1 it runs without a GPU; times are then those of the host.
+ * Ends with 77 where there is no GPU. With libkiln-emu as libcuda.so.1 it runs without a GPU; times are then
+ * those of the host.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@
 #include "runtime/driver/cuda.h"
 #include "server/pipeline.h"
 
-enum { MOST_TENSORS = 32, SIZES = 3, PATTERN_BYTES = 1 << 20, MOST_REPEATS = 200 };
+enum { MOST_TENSORS = 32, SIZES = 3, PATTERN_BYTES = 1 << 20, MOST_REPEATS = 200, WITHOUT_DEVICE = 77 };
 
 static const double measure_ns = 1e8;          /* about this long for one figure */
 static const double longest_estimate_ns = 4e9; /* host time of one execution on the emulated device */
@@ -295,7 +296,7 @@ static void open_cuda(bench_t *bench) {
   kiln_status_t status = kiln_device_create(&cuda, &bench->device);
   if (!status) return;
   printf("driver: none that can be used: %s\n", kiln_status_message(status));
-  exit(1);
+  exit(WITHOUT_DEVICE);
 }
 
 static int driver_version(char *path, size_t path_bytes) {
