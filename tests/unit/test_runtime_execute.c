@@ -251,6 +251,23 @@ static void ptx_that_is_cut_short_is_an_image_error_with_a_log(void **state) {
 
 /* --- counters and speed ------------------------------------------------------------------------ */
 
+static void launches_and_copies_are_timed_by_the_device(void **state) {
+  fixture_t *fixture = *state;
+  kiln_executable_t *executable = load_scale(fixture);
+  float x[300] = {0};
+  int64_t t = 300;
+  kiln_host_span_t input = {x, sizeof x}, shorter = {x, sizeof x - 4};
+  double launches_ns = 0, copy_ns = 0;
+  assert_null(kiln_device_time(fixture->device, executable, &t, &input, 3, &launches_ns));
+  assert_null(kiln_device_time_copy(fixture->device, 4096, 3, &copy_ns));
+  assert_true(launches_ns > 0 && copy_ns > 0);
+  kiln_status_t status = kiln_device_time(fixture->device, executable, &t, &shorter, 3, &launches_ns);
+  assert_int_equal(kiln_status_code(status), KILN_INVALID_ARGUMENT);
+  kiln_status_free(status);
+  expect_scaled(fixture, executable, 70); /* and executions go on */
+  kiln_device_unload(fixture->device, executable);
+}
+
 static void counters_name_each_launch_once(void **state) {
   test_needs_emulated("counters");
   fixture_t *fixture = *state;
@@ -286,6 +303,7 @@ int main(void) {
       TEST(with_checkers_a_counter_that_is_left_above_0_is_told),
       TEST(a_kernel_that_writes_past_its_output_is_told_with_a_report),
       TEST(ptx_that_is_cut_short_is_an_image_error_with_a_log),
+      TEST(launches_and_copies_are_timed_by_the_device),
       TEST(counters_name_each_launch_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
