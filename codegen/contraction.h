@@ -134,6 +134,9 @@ kiln_status_t kiln_contraction_build_epilogue(kiln_contraction_t *c);
  * variables. `type` is that of coordinates. */
 void kiln_contraction_emit_copy(kiln_emitter_t *emitter, const kiln_contraction_t *c,
                                 const kiln_operand_t *operand, const char *type);
+/* Before that, and before the loop: what a step's copies keep from step to step, which are made in order. */
+void kiln_contraction_emit_pointers(kiln_emitter_t *emitter, const kiln_contraction_t *c,
+                                    const kiln_operand_t *operand, const char *type);
 /* A kernel's source in the making. */
 typedef struct {
   kiln_contraction_t *c;

@@ -91,6 +91,8 @@ static uint32_t stage_elements(const kiln_contraction_t *c) { return (c->tile.m 
 
 static void emit_load(kernel_t *k) {
   kiln_contraction_t *c = k->c;
+  kiln_contraction_emit_pointers(&k->emitter, c, &c->a, k->type);
+  kiln_contraction_emit_pointers(&k->emitter, c, &c->b, k->type);
   LINE(
       k,
       "// Starts the copies of one step of K; every call is one group of copies, an empty one past the end.");
@@ -380,8 +382,10 @@ static void emit_tiles(kernel_t *k) {
   LINE(k, "%s *const stages = reinterpret_cast<%s *>(kiln_shared);", k->storage, k->storage);
   LINE(k, "%s *const sums = reinterpret_cast<%s *>(kiln_shared); // in their place, after the loop",
        k->sum_tile, k->sum_tile);
-  LINE(k, "const int steps = (int)((%s + %u) / %u);", kiln_emit_dim(&k->emitter, c->k.extent, false),
-       c->tile.k - 1, c->tile.k);
+  LINE(k, "%s steps = (int)((%s + %u) / %u);", c->has_widths ? "int" : "const int",
+       kiln_emit_dim(&k->emitter, c->k.extent, false), c->tile.k - 1, c->tile.k);
+  if (c->has_widths)
+    LINE(k, "asm(\"\" : \"+r\"(steps)); // is kept: the compiler would compute it in every step");
   if (c->tile.parts > 1) kiln_contraction_emit_range(k, "int", "steps");
   if (c->uses_tensor_cores)
     emit_tensor_threads(k);

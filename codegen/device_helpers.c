@@ -305,6 +305,21 @@ static const kiln_device_helper_t helpers[] = {
                    "#pragma unroll\n"
                    "  for (int i = 0; i < BYTES / (int)sizeof(T); ++i) to[i] = 0;\n"
                    "}\n"},
+    {"kiln_copy_async_part",
+     "// The first `bytes` of them; then zeros, for which nothing is read.\n"
+     "template <int BYTES>\n" FUNCTION
+     "void kiln_copy_async_part(void *to, const void *from, unsigned bytes) {\n"
+     "  const unsigned place = (unsigned)__cvta_generic_to_shared(to);\n"
+     "  if (BYTES == 16)\n"
+     "    asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" ::\"r\"(place), \"l\"(from), "
+     "\"r\"(bytes)\n"
+     "                 : \"memory\");\n"
+     "  else\n"
+     "    asm volatile(\"cp.async.ca.shared.global [%0], [%1], %3, %2;\" ::\"r\"(place), \"l\"(from), "
+     "\"r\"(bytes),\n"
+     "                 \"n\"(BYTES)\n"
+     "                 : \"memory\");\n"
+     "}\n"},
     {"kiln_copy_async",
      "// To shared memory, in the background.\n"
      "template <int BYTES>\n" FUNCTION "void kiln_copy_async(void *to, const void *from) {\n"

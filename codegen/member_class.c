@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { DEFAULT_TYPICAL = 1024, LAUNCH_LATENCY_NS = 1500 };
+enum { DEFAULT_TYPICAL = 1024, LAUNCH_LATENCY_NS = 1500, MOST_ROW = 32768 };
 
 static const int64_t row_classes[] = {64, 512, 1024, 2048, 4096, 8192};
 
@@ -92,7 +92,8 @@ static bool class_of_rows(const kiln_member_t *member, kiln_class_t *out) {
   out->selector_count = 1;
   out->selector_names[0] = "width";
   out->lanes = most_lanes(member);
-  if (kiln_member_keeps_columns(member)) return true;
+  if (kiln_member_keeps_columns(member)) /* several blocks may share a longer one when it is alone */
+    return member->symbols[KILN_MEMBER_N].constant <= MOST_ROW;
   size_t i = 0;
   while (i < 5 && row_classes[i] < length) i++;
   out->typical[KILN_MEMBER_N] = row_classes[i];

@@ -70,20 +70,16 @@ __device__ __forceinline__ int kiln_slot(int outer, int inner) {
   return outer * INNER + chunk * CHUNK + inner % CHUNK;
 }
 
-template <int BYTES, typename T>
-__device__ __forceinline__ void kiln_clear(T *to) {
-#pragma unroll
-  for (int i = 0; i < BYTES / (int)sizeof(T); ++i) to[i] = 0;
-}
-
-// To shared memory, in the background.
+// The first `bytes` of them; then zeros, for which nothing is read.
 template <int BYTES>
-__device__ __forceinline__ void kiln_copy_async(void *to, const void *from) {
+__device__ __forceinline__ void kiln_copy_async_part(void *to, const void *from, unsigned bytes) {
   const unsigned place = (unsigned)__cvta_generic_to_shared(to);
   if (BYTES == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes)
+                 : "memory");
   else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(BYTES)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(place), "l"(from), "r"(bytes),
+                 "n"(BYTES)
                  : "memory");
 }
 
@@ -149,11 +145,7 @@ extern "C" __global__ void __launch_bounds__(64) kiln_contraction(
         const int piece = i * 64 + threadIdx.x, row = piece / 4, column = piece % 4;
         const int m = tile_m * 16 + row, k_by_8 = step * 4 + column;
         unsigned short *const to = a_stage + kiln_slot<32, 8>(row, column * 8);
-        if (!(8 * k_by_8 < 8200)) {
-          kiln_clear<16>(to);
-          continue;
-        }
-        kiln_copy_async<16>(to, in0 + 8200 * m + 8 * k_by_8);
+        kiln_copy_async_part<16>(to, in0 + (8200 * m + 8 * k_by_8), 8 * k_by_8 < 8200 ? 16 : 0);
       }
       // b: copied, 8 elements along k at a time.
       #pragma unroll
@@ -161,11 +153,7 @@ extern "C" __global__ void __launch_bounds__(64) kiln_contraction(
         const int piece = i * 64 + threadIdx.x, row = piece / 4, column = piece % 4;
         const int n = tile_n * 32 + row, k_by_8 = step * 4 + column;
         unsigned short *const to = b_stage + kiln_slot<32, 8>(row, column * 8);
-        if (!(8 * k_by_8 < 8200)) {
-          kiln_clear<16>(to);
-          continue;
-        }
-        kiln_copy_async<16>(to, in1 + 8200 * n + 8 * k_by_8);
+        kiln_copy_async_part<16>(to, in1 + (8200 * n + 8 * k_by_8), 8 * k_by_8 < 8200 ? 16 : 0);
       }
     }
     kiln_copy_commit();

@@ -47,20 +47,16 @@ __device__ __forceinline__ int kiln_slot(int outer, int inner) {
   return outer * INNER + chunk * CHUNK + inner % CHUNK;
 }
 
-template <int BYTES, typename T>
-__device__ __forceinline__ void kiln_clear(T *to) {
-#pragma unroll
-  for (int i = 0; i < BYTES / (int)sizeof(T); ++i) to[i] = 0;
-}
-
-// To shared memory, in the background.
+// The first `bytes` of them; then zeros, for which nothing is read.
 template <int BYTES>
-__device__ __forceinline__ void kiln_copy_async(void *to, const void *from) {
+__device__ __forceinline__ void kiln_copy_async_part(void *to, const void *from, unsigned bytes) {
   const unsigned place = (unsigned)__cvta_generic_to_shared(to);
   if (BYTES == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes)
+                 : "memory");
   else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(BYTES)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(place), "l"(from), "r"(bytes),
+                 "n"(BYTES)
                  : "memory");
 }
 
@@ -130,11 +126,7 @@ extern "C" __global__ void __launch_bounds__(256) kiln_contraction(
         const int piece = i * 256 + threadIdx.x, row = piece / 4, column = piece % 4;
         const int m = tile_m * 64 + row, k_by_4 = step * 4 + column;
         float *const to = a_stage + kiln_slot<16, 4>(row, column * 4);
-        if (!(m < n0)) {
-          kiln_clear<16>(to);
-          continue;
-        }
-        kiln_copy_async<16>(to, in0 + n1 * batch + 96 * m + 4 * k_by_4);
+        kiln_copy_async_part<16>(to, in0 + (n1 * batch + 96 * m + 4 * k_by_4), m < n0 ? 16 : 0);
       }
       // b: copied, 4 elements along n at a time.
       #pragma unroll
@@ -142,11 +134,7 @@ extern "C" __global__ void __launch_bounds__(256) kiln_contraction(
         const int piece = i * 256 + threadIdx.x, row = piece / 16, column = piece % 16;
         const int k = step * 16 + row, n_by_4 = tile_n * 16 + column;
         float *const to = b_stage + kiln_slot<64, 4>(row, column * 4);
-        if (!(4 * n_by_4 < 80)) {
-          kiln_clear<16>(to);
-          continue;
-        }
-        kiln_copy_async<16>(to, in1 + 80 * k + 4 * n_by_4);
+        kiln_copy_async_part<16>(to, in1 + (80 * k + 4 * n_by_4), 4 * n_by_4 < 80 ? 16 : 0);
       }
     }
     kiln_copy_commit();
