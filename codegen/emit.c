@@ -284,11 +284,30 @@ static void emit_scratch_param(kiln_buffer_t *out, kiln_dim_t need, const char *
   slots[(*count)++] = (kiln_slot_t){.kind = kind};
 }
 
+static bool are_one_slot(const kiln_grouping_t *grouping, kiln_buffer_ref_t a, kiln_buffer_ref_t b) {
+  return a.kind == KILN_BUFFER_TEMP && b.kind == KILN_BUFFER_TEMP && grouping->temp_slots &&
+         grouping->temp_slots[a.index] == grouping->temp_slots[b.index];
+}
+
+/* Is something written over what the kernel reads (passes/buffers.c)? */
+static bool works_in_place(const kiln_kernel_t *kernel, const kiln_grouping_t *grouping) {
+  for (size_t i = 0; i < kernel->buffer_count; i++) {
+    for (size_t k = 0; kernel->buffers[i].written && k < kernel->buffer_count; k++) {
+      if (!kernel->buffers[k].written &&
+          are_one_slot(grouping, kernel->buffers[i].ref, kernel->buffers[k].ref))
+        return true;
+    }
+  }
+  return false;
+}
+
 /* The parameters: what is read, what is written, scratch memory, numbers. Written to the signature and the
  * slots alike. */
-static const kiln_slot_t *emit_params(kiln_emitter_t *emitter, const kiln_scratch_t *scratch,
-                                      kiln_buffer_t *out, uint32_t *out_count) {
+static const kiln_slot_t *emit_params(kiln_emitter_t *emitter, const kiln_grouping_t *grouping,
+                                      const kiln_scratch_t *scratch, kiln_buffer_t *out,
+                                      uint32_t *out_count) {
   kiln_kernel_t *kernel = emitter->kernel;
+  bool may_alias = emitter->context->part || works_in_place(kernel, grouping);
   kiln_slot_t *slots =
       KILN_NEW_ARRAY(kernel->arena, kiln_slot_t, kernel->buffer_count + 2 + emitter->param_count);
   const char **types =
@@ -300,8 +319,7 @@ static const kiln_slot_t *emit_params(kiln_emitter_t *emitter, const kiln_scratc
     types[count] = kiln_arena_printf(kernel->arena, "%s%s *", buffer->written ? "" : "const ",
                                      kiln_emit_storage_type(buffer->dtype));
     kiln_buffer_printf(out, "%s%s%s%s", count ? ",\n    " : "\n    ", types[count],
-                       emitter->context->part ? "" : "__restrict__ ",
-                       emitter->buffer_names[i % kernel->buffer_count]);
+                       may_alias ? "" : "__restrict__ ", emitter->buffer_names[i % kernel->buffer_count]);
     slots[count++] = kiln_emit_buffer_slot(buffer);
   }
   emit_scratch_param(out, scratch->workspace_bytes, "unsigned char *__restrict__ workspace",
@@ -390,7 +408,7 @@ static void emit_source(kiln_emitter_t *emitter, const kiln_grouping_t *grouping
     kiln_buffer_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u) %s(", kernel->block[0],
                        kernel->entry);
   kernel->slots = is_grouped ? kiln_emit_member_params(emitter, out, &kernel->slot_count)
-                             : emit_params(emitter, &kernel->scratch, out, &kernel->slot_count);
+                             : emit_params(emitter, grouping, &kernel->scratch, out, &kernel->slot_count);
   kiln_buffer_puts(out, ") {\n");
   emit_table_pointers(emitter, out);
   if (is_grouped) kiln_emit_member_of_block(emitter, out);

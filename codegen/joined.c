@@ -46,7 +46,7 @@ static bool needs_scratch(const kiln_kernel_source_t *kernel) {
 static kiln_status_t generate_members(joined_t *j, const kiln_graph_t *graph, const kiln_grouping_t *grouping,
                                       const kiln_codegen_context_t *context,
                                       kiln_generator_of_t generator_of) {
-  uint32_t slots = 1; /* the first part's blocks may be a parameter */
+  uint32_t slots = 2; /* numbers of blocks may be parameters */
   for (uint32_t i = 0; i < j->count; i++) {
     const kiln_group_t *member = &j->group->members[i];
     member_t *made = &j->members[i];
@@ -134,11 +134,19 @@ static bool can_stand_beside(const joined_t *j, const kiln_kernel_source_t *kern
   return is_row && !strstr(kernel->source, "blockIdx") && (kernel->block[0] == j->threads || !waits);
 }
 
-/* At least ceil(a.dim / a.divisor) + ceil(b.dim / b.divisor); one more at most. */
+static int64_t constant_blocks(const kiln_extent_t *extent) {
+  return (extent->dim.constant + extent->divisor - 1) / extent->divisor;
+}
+
+/* ceil(a.dim / a.divisor) + ceil(b.dim / b.divisor), or one more where there are symbols. */
 static bool add_extents(kiln_arena_t *arena, const kiln_extent_t *a, const kiln_extent_t *b,
                         kiln_extent_t *out) {
   int64_t both = (int64_t)a->divisor * b->divisor;
   kiln_dim_t of_a, of_b, sum;
+  if (kiln_dim_is_constant(a->dim) && kiln_dim_is_constant(b->dim)) {
+    *out = (kiln_extent_t){kiln_dim_constant(constant_blocks(a) + constant_blocks(b)), 1};
+    return out->dim.constant <= INT32_MAX;
+  }
   if (both > INT32_MAX || !kiln_dim_mul(arena, a->dim, kiln_dim_constant(b->divisor), &of_a) ||
       !kiln_dim_mul(arena, b->dim, kiln_dim_constant(a->divisor), &of_b) ||
       !kiln_dim_add(arena, of_a, of_b, &sum) || !kiln_dim_add(arena, sum, kiln_dim_constant(both), &sum))
@@ -147,14 +155,14 @@ static bool add_extents(kiln_arena_t *arena, const kiln_extent_t *a, const kiln_
   return true;
 }
 
-/* Blocks of the first part as text; with symbols its extent becomes the last parameter. */
-static const char *emit_first_blocks(joined_t *j, kiln_buffer_t *out, const kiln_extent_t *extent) {
+/* Blocks of a part as text; with symbols its extent becomes a parameter. */
+static const char *emit_blocks(joined_t *j, kiln_buffer_t *out, uint32_t number) {
+  const kiln_extent_t *extent = &j->members[number].kernel.grid[0];
   if (kiln_dim_is_constant(extent->dim))
-    return kiln_arena_printf(j->arena, "%lldu",
-                             (long long)((extent->dim.constant + extent->divisor - 1) / extent->divisor));
-  kiln_buffer_puts(out, ",\n    long long first_extent");
+    return kiln_arena_printf(j->arena, "%lldu", (long long)constant_blocks(extent));
+  kiln_buffer_printf(out, ",\n    long long extent%u", number);
   j->slots[j->slot_count++] = (kiln_slot_t){.kind = KILN_SLOT_DIM64, .dim = extent->dim};
-  return kiln_arena_printf(j->arena, "(unsigned)((first_extent + %u) / %u)", extent->divisor - 1,
+  return kiln_arena_printf(j->arena, "(unsigned)((extent%u + %u) / %u)", number, extent->divisor - 1,
                            extent->divisor);
 }
 
@@ -166,14 +174,15 @@ static kiln_status_t emit_beside(joined_t *j, kiln_buffer_t *out, kiln_kernel_so
   }
   if (!add_extents(j->arena, first, second, &kernel->grid[0]))
     return kiln_error(KILN_UNSUPPORTED, "two kernels side by side have more blocks than a grid can have");
-  kiln_buffer_puts(out,
-                   "// The first blocks do one, those behind them the other; blocks past both do nothing.\n");
+  kiln_buffer_puts(
+      out, "// The first blocks do one, those behind them the other; a block past both does nothing.\n");
   emit_head(j, out, kernel->entry);
-  const char *blocks = emit_first_blocks(j, out, first);
-  kiln_buffer_printf(out, ") {\n  const unsigned first_blocks = %s;\n", blocks);
+  const char *first_blocks = emit_blocks(j, out, 0), *second_blocks = emit_blocks(j, out, 1);
+  kiln_buffer_printf(out, ") {\n  const unsigned first_blocks = %s, second_blocks = %s;\n", first_blocks,
+                     second_blocks);
   kiln_buffer_puts(out, "  if (blockIdx.x < first_blocks) {\n    ");
   emit_call(j, out, 0, "blockIdx.x");
-  kiln_buffer_puts(out, "  } else {\n    ");
+  kiln_buffer_puts(out, "  } else if (blockIdx.x - first_blocks < second_blocks) {\n    ");
   emit_call(j, out, 1, "blockIdx.x - first_blocks");
   kiln_buffer_puts(out, "  }\n}\n");
   return NULL;

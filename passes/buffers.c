@@ -5,8 +5,13 @@
  * launches run in order, so those whose lives do not meet may share a slot of the arena. Slots are chosen by
  * linear scan: of the free ones, one whose latest temporary has the same size, else the smallest constant one
  * that is large enough, else the largest, which grows. A slot is as large as the largest of its temporaries.
+ *
+ * In place: an element-wise kernel may write over a temporary that dies there when it reads each element only
+ * for the one that it stores in its place, which one thread does. Its parameters are then not __restrict__
+ * (codegen/emit.c). Rows and contractions are not done in place: their threads may fetch more than they use.
  */
 #include <assert.h>
+#include <string.h>
 
 #include "passes/grouping.h"
 
@@ -102,19 +107,70 @@ static void add_event(events_t *events, uint32_t launch, uint32_t temp) {
   events->first[launch] = temp + 1;
 }
 
-static uint32_t *assign_slots(kiln_arena_t *arena, const life_t *lives, kiln_grouping_t *out) {
+static bool is_point(const kiln_type_t *type) {
+  for (uint32_t i = 0; i < type->rank; i++) {
+    if (!kiln_dim_is(type->dims[i], 1)) return false;
+  }
+  return true;
+}
+
+/* Does one store of a group depend on the same point of everything, so that a thread has nothing but its own?
+ */
+static bool works_point_by_point(const kiln_graph_t *graph, const kiln_group_t *group) {
+  if (strcmp(group->kind, "elementwise") || group->member_count > 1) return false;
+  if (group->store_count != 1 || group->stores[0].window) return false;
+  const kiln_type_t *stored = &graph->types[group->stores[0].value];
+  for (uint32_t i = 0; i < group->node_count; i++) {
+    const kiln_node_t *node = &graph->nodes[group->nodes[i]];
+    const kiln_type_t *type = &graph->types[node->first_result];
+    bool is_elementwise = kiln_op_info(node->op)->op_class == KILN_CLASS_ELEMENTWISE;
+    bool fits = is_elementwise ? kiln_type_same_shape(type, stored) || is_point(type)
+                               : node->op == KILN_OP_full && is_point(type);
+    if (!fits) return false;
+  }
+  for (uint32_t i = 0; i < group->input_count; i++) {
+    const kiln_type_t *type = &graph->types[group->inputs[i]];
+    if (!kiln_type_same_shape(type, stored) && !is_point(type)) return false;
+  }
+  return true;
+}
+
+/* The temporary over which a launch may write its own, + 1; 0: none. */
+static uint32_t find_overwritten(const grouping_t *g, const life_t *lives, const kiln_buffer_ref_t *storage,
+                                 const kiln_group_t *group, uint32_t launch) {
+  if (!works_point_by_point(g->graph, group) || g->options->unfused) return 0;
+  const kiln_type_t *stored = &g->graph->types[group->stores[0].value];
+  for (uint32_t i = 0; i < group->input_count; i++) {
+    const kiln_type_t *type = &g->graph->types[group->inputs[i]];
+    kiln_buffer_ref_t home = storage[group->inputs[i]];
+    if (group->inputs[i] < g->graph->input_count || home.kind != KILN_BUFFER_TEMP) continue;
+    bool is_as_wide = kiln_dtype_bytes(type->dtype) == kiln_dtype_bytes(stored->dtype);
+    if (lives[home.index].last_launch == launch && is_as_wide && kiln_type_same_shape(type, stored))
+      return home.index + 1;
+  }
+  return 0;
+}
+
+static uint32_t *assign_slots(const grouping_t *g, const life_t *lives, const kiln_buffer_ref_t *storage,
+                              kiln_grouping_t *out) {
+  kiln_arena_t *arena = g->arena;
   slots_t slots = {.arena = arena};
   uint32_t *assigned = KILN_NEW_ARRAY(arena, uint32_t, out->temp_count);
+  bool *is_overwritten = KILN_NEW_ARRAY(arena, bool, out->temp_count);
   events_t begins = events_create(arena, out), ends = events_create(arena, out);
   for (uint32_t t = out->temp_count; t-- > 0;) {
     add_event(&begins, lives[t].first_launch, t);
     add_event(&ends, lives[t].last_launch, t);
   }
   for (uint32_t launch = 0; launch < out->group_count; launch++) {
+    uint32_t overwritten =
+        begins.first[launch] ? find_overwritten(g, lives, storage, &out->groups[launch], launch) : 0;
     for (uint32_t t = begins.first[launch]; t; t = begins.next[t - 1])
-      assigned[t - 1] = take_slot(&slots, lives[t - 1].bytes);
+      assigned[t - 1] = overwritten ? assigned[overwritten - 1] : take_slot(&slots, lives[t - 1].bytes);
+    if (overwritten) is_overwritten[overwritten - 1] = true;
     for (uint32_t t = ends.first[launch]; t; t = ends.next[t - 1])
-      KILN_PUSH(arena, slots.free_slots, slots.free_count, slots.free_capacity, assigned[t - 1]);
+      if (!is_overwritten[t - 1])
+        KILN_PUSH(arena, slots.free_slots, slots.free_count, slots.free_capacity, assigned[t - 1]);
   }
   out->slot_count = (uint32_t)slots.slot_count;
   return assigned;
@@ -141,5 +197,5 @@ void plan_buffers(const grouping_t *g, kiln_grouping_t *out) {
   const life_t *lives = find_lives(g, out, storage, temps);
   out->storage = storage;
   out->temp_values = temps;
-  out->temp_slots = assign_slots(g->arena, lives, out);
+  out->temp_slots = assign_slots(g, lives, storage, out);
 }

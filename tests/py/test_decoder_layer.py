@@ -14,7 +14,7 @@ from kiln_command import ROOT, run_local, statistics
 from kiln_reference import bf16_bits, widen
 
 EXAMPLE = ROOT / "examples/decoder_layer_small.kiln"
-LAUNCHES = 12
+LAUNCHES = 10
 WIDTH, QKV, HEADS, HIDDEN = 64, 192, 128, 96
 
 

@@ -112,6 +112,24 @@ static const char *check_writes(check_t *c, const kiln_group_t *group, uint32_t 
   return NULL;
 }
 
+/* One store, of this shape and width; and nothing but work on points of this shape, or single values. */
+static bool may_overwrite(const check_t *c, const kiln_group_t *group, kiln_value_id_t read) {
+  const kiln_type_t *types = c->graph->types, *stored = &types[group->stores[0].value];
+  if (strcmp(group->kind, "elementwise") || group->member_count > 1 || group->store_count > 1) return false;
+  if (!kiln_type_same_shape(stored, &types[read])) return false;
+  if (kiln_dtype_bytes(stored->dtype) != kiln_dtype_bytes(types[read].dtype)) return false;
+  for (uint32_t i = 0; i < group->node_count; i++) {
+    kiln_value_id_t made = c->graph->nodes[group->nodes[i]].first_result;
+    bool is_full = c->graph->nodes[group->nodes[i]].op == KILN_OP_full;
+    bool is_elementwise =
+        kiln_op_info(c->graph->nodes[group->nodes[i]].op)->op_class == KILN_CLASS_ELEMENTWISE;
+    bool is_one = elements_of(c, made) == 1;
+    if (!(is_full && is_one) && !(is_elementwise && (is_one || kiln_type_same_shape(stored, &types[made]))))
+      return false;
+  }
+  return true;
+}
+
 static const char *check_slots(check_t *c) {
   const kiln_grouping_t *g = c->grouping;
   uint32_t *last = KILN_NEW_ARRAY(c->arena, uint32_t, g->temp_count);
@@ -132,7 +150,8 @@ static const char *check_slots(check_t *c) {
       uint32_t temp = store->buffer.index, slot = g->temp_slots[temp];
       RULE(slot < g->slot_count && g->temp_values[temp] == held_value(store), "temporary %u", temp);
       uint32_t owner = owners[slot];
-      RULE(!owner || owner == temp + 1 || last[owner - 1] < i,
+      bool in_place = owner && may_overwrite(c, &g->groups[i], g->temp_values[owner - 1]);
+      RULE(!owner || owner == temp + 1 || last[owner - 1] < i || (in_place && last[owner - 1] == i),
            "temporaries %u and %u share a slot in launch %u", temp, owner - 1, i);
       owners[slot] = temp + 1;
     }

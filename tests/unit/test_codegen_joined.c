@@ -34,6 +34,11 @@ static const case_t cases[] = {
         " return %a, %e }"},
     {1, "graph beside_nothing[T=70](%x: f32[T,40], %t: f32[5]) { %a = softmax(%x) {dim=1} %c = exp(%t)"
         " return %a, %c }"},
+    /* Rows, of which no block may be too many: blocks have no bounds of their own. */
+    {1, "graph beside_exactly(%x: f32[65,3,3] strides [0,2,0] align 4, %y: f32[65,1,1,3,1]) {"
+        " %a = prod(%x) {dims=[0,1]} %b = neg(%y) return %b, %a }"},
+    {1, "graph beside_exactly_later[T=70](%x: f32[T,3], %y: f32[3,T]) { %a = neg(%x) %b = sum(%y) {dims=[1]}"
+        " return %a, %b }"},
     /* No tiles, or not the same ones: found out by codegen, then two launches. */
     {2, "graph a_thread_each(%x: f16[3,8], %g: f16[5,8], %u: f16[5,8]) { %a = gemm_rcr(%x, %g)"
         " %b = gemm_rcr(%x, %u) %y = mul(%a, %b) return %y }"},
