@@ -20,7 +20,7 @@ void kernel_flight_destroy(kernel_flight_t *kernel) {
 static void fail(kernel_flight_t *kernel, kiln_status_t status, bool accident) {
   flight_take_off(&kernel->flight, kernel->flight.server->flights.kernels);
   for (interest_t *interest; (interest = TAILQ_FIRST(&kernel->waiters));)
-    plan_flight_fail(interest->plan, error_copy(status), accident); /* takes its interest out of the list */
+    plan_flight_lost_kernel(interest, error_copy(status), accident); /* takes its interest out of the list */
   kiln_status_free(status);
   kernel_flight_destroy(kernel);
 }

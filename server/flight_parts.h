@@ -38,12 +38,14 @@ struct plan_flight {
   flight_t flight;
   program_t *program;
   request_list_t waiters;
-  variant_t *variant;     /* from KERNELS on */
-  interest_t *interests;  /* per kernel of the variant */
-  uint32_t missing;       /* kernels not there yet */
-  kiln_arena_t arena;     /* of the verdicts */
-  verdicts_t verdicts;    /* that its job applies */
-  bool fresh;             /* the variant was made by a worker, and is not on disk */
+  variant_t *variant;    /* from KERNELS on */
+  interest_t *interests; /* per kernel of the variant */
+  uint32_t missing;      /* kernels not there yet */
+  kiln_arena_t arena;    /* of the verdicts */
+  verdicts_t verdicts;   /* that its job applies */
+  bool fresh;            /* the variant was made by a worker, and is not on disk */
+  kiln_status_t stopped; /* the compile of this kernel was: a plan that still has it fails with this */
+  kiln_digest_t stopped_kernel;
   plan_outcome_t outcome; /* but for the variant */
 };
 
@@ -81,9 +83,14 @@ void plan_flight_got_kernel(interest_t *interest, kernel_t *kernel, tier_t tier,
 void plan_flight_note_wanted(const plan_flight_t *plan, bool *wanted, int64_t *priority, uint64_t *turn);
 void plan_flight_note_served(const plan_flight_t *plan);
 
+/* The kernel that the interest is in cannot be had; takes the status. A kernel whose compile was stopped is
+ * unfit, and the flight goes on with another plan if there is one. */
+void plan_flight_lost_kernel(interest_t *interest, kiln_status_t status, bool accident);
 /* All kernels are there: true when some are unfit; plan->verdicts is then what the next plan is made with
  * (flight_verdict.c). */
 bool plan_flight_judge(plan_flight_t *plan);
+/* The same for the one kernel whose compile was stopped. */
+bool plan_flight_condemn(plan_flight_t *plan, uint32_t kernel);
 
 /* -- kernels (flight_kernel.c) --------------------------------------------------------------------------- */
 /* Finds the kernel of the interest in memory (returned, not held), or joins or starts its flight (NULL;

@@ -42,6 +42,7 @@ void plan_flight_destroy(plan_flight_t *plan) {
   free(plan->interests);
   variant_release(plan->variant);
   kiln_arena_deinit(&plan->arena);
+  kiln_status_free(plan->stopped);
   program_release(plan->program);
   free(plan);
 }
@@ -106,13 +107,14 @@ static void note_kernel(interest_t *interest, kernel_t *kernel) {
   plan->missing--;
 }
 
-/* Some kernel is unfit. The variant is forgotten, its kernels stay in the cache. */
+/* Some kernel is unfit. The variant is forgotten; its kernels stay in the cache, or go on their way there. */
 static void plan_again(plan_flight_t *plan) {
   const kiln_verdict_t *last = &plan->verdicts.items[plan->verdicts.count - 1].verdict;
   char key[65];
   kiln_digest_hex(&plan->flight.key, key);
   kiln_log(&plan->flight.server->log, KILN_LOG_INFO, NULL, "plan %.16s is planned once more: %s", key,
            last->why);
+  lose_interest(plan);
   free(plan->interests);
   plan->interests = NULL;
   variant_release(plan->variant);
@@ -123,6 +125,28 @@ static void plan_again(plan_flight_t *plan) {
 
 static void all_kernels_there(plan_flight_t *plan) {
   plan_flight_judge(plan) ? plan_again(plan) : complete(plan);
+}
+
+void plan_flight_lost_kernel(interest_t *interest, kiln_status_t status, bool accident) {
+  plan_flight_t *plan = interest->plan;
+  uint32_t kernel = interest->index;
+  if (kiln_status_code(status) != KILN_COMPILE_TIMEOUT || !plan_flight_condemn(plan, kernel)) {
+    plan_flight_fail(plan, status, accident);
+    return;
+  }
+  kiln_status_free(plan->stopped);
+  plan->stopped = status;
+  plan->stopped_kernel = plan->variant->recipe.kernels[kernel].key;
+  plan_again(plan);
+}
+
+/* Is the kernel whose compile was stopped still in the plan? Then there is no other plan. */
+static bool needs_stopped_kernel(const plan_flight_t *plan) {
+  const recipe_t *recipe = &plan->variant->recipe;
+  bool found = false;
+  for (uint32_t i = 0; plan->stopped && i < recipe->kernel_count; i++)
+    found |= kiln_digest_equal(&recipe->kernels[i].key, &plan->stopped_kernel);
+  return found;
 }
 
 void plan_flight_got_kernel(interest_t *interest, kernel_t *kernel, tier_t tier, uint64_t duration_ns) {
@@ -151,6 +175,12 @@ static bool want_kernel(plan_flight_t *plan, uint32_t index) {
 /* The recipe is there: asks for the kernels. */
 static void want_kernels(plan_flight_t *plan) {
   uint32_t count = plan->variant->recipe.kernel_count;
+  if (needs_stopped_kernel(plan)) {
+    kiln_status_t status = plan->stopped;
+    plan->stopped = NULL;
+    plan_flight_fail(plan, status, true);
+    return;
+  }
   plan->flight.state = FLIGHT_KERNELS;
   plan->interests = calloc(count ? count : 1, sizeof *plan->interests);
   plan->missing = count;

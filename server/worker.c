@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef struct {
   const config_t *config;
@@ -129,7 +130,13 @@ static void put_kernel_result(kiln_buffer_t *out, const kiln_mpack_t *key,
   kiln_mpack_uint(out, duration_ns);
 }
 
-/* Faults that tests ask for: a result as of a kernel that is unfit. */
+/* Faults that tests ask for: a compile that does not end, a result as of a kernel that is unfit. */
+static void hang(worker_t *worker, size_t source_size) {
+  int64_t argument;
+  if (kiln_fault(&worker->faults, KILN_FAULT_kernel_hang, &argument) && (int64_t)source_size > argument)
+    pause();
+}
+
 static void spoil(worker_t *worker, kiln_kernel_artifact_t *artifact, uint64_t *duration_ns) {
   int64_t argument;
   if (kiln_fault(&worker->faults, KILN_FAULT_kernel_spills, &argument))
@@ -147,6 +154,7 @@ static kiln_status_t run_kernel(job_t *job, const kiln_mpack_t *kernel) {
       !kiln_mpack_get_str(kiln_mpack_item(kernel, 2), &source, &source_size))
     return kiln_error(KILN_INTERNAL, "a compile worker got a job that it cannot read");
   kiln_kernel_artifact_t artifact = {0};
+  hang(job->worker, source_size);
   uint64_t start_ns = kiln_clock_monotonic_ns();
   kiln_status_t status = kiln_compiler_compile(job->worker->compiler, job->arena,
                                                kiln_arena_strndup(job->arena, source, source_size),

@@ -4,7 +4,7 @@ import unittest
 
 import numpy as np
 
-from daemon import Daemon
+from daemon import Daemon, Error
 from test_daemon_compile import array, tensor
 
 CHAIN = """graph chain(%x: f32[100]) {
@@ -49,6 +49,20 @@ class LateVerdicts(unittest.TestCase):
         _, client = self.serve("--slow-compile", "20", faults="kernel_slow:1:20000")
         self.expect_divided(client.call("explain", graph=CHAIN), "took more than 20 s to compile")
         self.expect_values(client, 2)
+
+    def test_a_kernel_whose_compile_is_stopped_is_divided(self):
+        _, client = self.serve()
+        source = client.call("explain", graph=CHAIN)["sources"][0]["source"]
+        _, client = self.serve("--compile-timeout", "2", faults=f"kernel_hang:-1:{len(source.encode()) - 1}")
+        self.expect_divided(client.call("explain", graph=CHAIN), "compile was stopped after 2 s")
+        self.expect_values(client, 2)
+
+    def test_a_kernel_of_one_node_whose_compile_is_stopped_fails_once(self):
+        _, client = self.serve("--compile-timeout", "2", faults="kernel_hang:-1:0")
+        with self.assertRaises(Error) as caught:
+            client.call("compile", graph="graph g(%x: f32[100]) {\n  %y = neg(%x)\n  return %y\n}\n")
+        self.assertEqual(caught.exception.code, "COMPILE_TIMEOUT")
+        self.assertEqual(client.call("stats")["counters"]["worker_kills"], 1)
 
     def test_no_limit_means_no_verdict_on_time(self):
         _, client = self.serve("--slow-compile", "0", faults="kernel_slow:-1:90000")
