@@ -2,7 +2,8 @@
  *
  *   cost.c: cuts where work would be done many times over -> cuts.c: cuts where a kernel would be too large,
  *   with regions.c: what is computed together with a reduction or a contraction -> group.c: one kernel per
- *   set of stores that fit together, levels.c: in which order -> buffers.c: where the results lie
+ *   set of stores that fit together, with windows.c: parts of concatenations, levels.c: in which order
+ *   -> kernels.c: groups -> horizontal.c: which groups share a launch -> buffers.c: where the results lie
  *
  * A *cut* value is computed once, stored, and read from memory by what lies behind it. Everything else is
  * computed in registers wherever it is needed: the *cone* of a value is every node from which it is computed,
