@@ -12,9 +12,9 @@
 
 /* 400 nodes compile in about 0.4 s; 480 pointers leave room for dimensions in 4 KiB of parameters. */
 static const kiln_family_t families[] = {
-    {"elementwise", kiln_elementwise_accepts, 400, 480, kiln_elementwise_classify},
-    {"rows", kiln_rows_accepts, 400, 480, kiln_rows_classify},
-    {"contraction", kiln_contraction_accepts, 400, 480, kiln_contraction_classify},
+    {"elementwise", kiln_elementwise_accepts, 400, 480, kiln_elementwise_classify, NULL},
+    {"rows", kiln_rows_accepts, 400, 480, kiln_rows_classify, kiln_rows_shares},
+    {"contraction", kiln_contraction_accepts, 400, 480, kiln_contraction_classify, NULL},
 };
 
 static const kiln_generate_t generators[] = {

@@ -68,20 +68,35 @@ static void make_axes(builder_t *b, const kiln_node_t *node) {
   b->region = (kiln_region_t){.axes = axes, .axis_count = count + 1, .lanes = 1, .has_row = true};
 }
 
-bool kiln_rows_fills_device(const kiln_graph_t *graph, const kiln_group_t *group,
-                            const kiln_target_t *target) {
-  const kiln_node_t *node = leader(graph, group);
-  if (!node) return false;
+/* Typical numbers of rows, and of points of each. True when rows lie along memory, as graphs have it. */
+static bool measure_rows(const kiln_graph_t *graph, const kiln_node_t *node, int64_t *rows, int64_t *length) {
   const kiln_type_t *source = &graph->types[node->operands[0]];
   uint32_t axes = kiln_reduce_axes(node, source->rank);
-  int64_t rows = 1, length = 1;
+  *rows = *length = 1;
   for (uint32_t i = 0; i < source->rank; i++) {
-    int64_t *product = axes >> i & 1 ? &length : &rows;
+    int64_t *product = axes >> i & 1 ? length : rows;
     int64_t size = kiln_rows_typical_length(graph, source->dims[i]);
     if (__builtin_mul_overflow(*product, size, product)) *product = INT64_MAX;
   }
-  bool is_along_memory = source->rank && axes >> (source->rank - 1) & 1;
-  if (is_along_memory) return kiln_rows_parts(rows, length, target->sm_count) > 1;
+  return source->rank && axes >> (source->rank - 1) & 1;
+}
+
+bool kiln_rows_shares(const kiln_graph_t *graph, uint32_t node, const kiln_target_t *target) {
+  const kiln_node_t *reduction = &graph->nodes[node];
+  int64_t rows, length;
+  uint32_t points;
+  bool is_one_fold = kiln_op_info(reduction->op)->op_class == KILN_CLASS_REDUCTION &&
+                     reduction->op != KILN_OP_var && !kiln_reduce_is_inline(graph, reduction, &points);
+  return is_one_fold && measure_rows(graph, reduction, &rows, &length) &&
+         kiln_rows_parts(rows, length, target->sm_count) > 1;
+}
+
+bool kiln_rows_fills_device(const kiln_graph_t *graph, const kiln_group_t *group,
+                            const kiln_target_t *target) {
+  const kiln_node_t *node = leader(graph, group);
+  int64_t rows, length;
+  if (!node) return false;
+  if (measure_rows(graph, node, &rows, &length)) return kiln_rows_parts(rows, length, target->sm_count) > 1;
   return kiln_columns_chains(rows, length, target->sm_count) > MOST_CHAINS_OF_A_BLOCK;
 }
 

@@ -42,6 +42,8 @@ kiln_rows_tile_t kiln_rows_tile(const kiln_kernel_t *kernel, const kiln_region_t
 uint32_t kiln_rows_parts(int64_t rows, int64_t length, uint32_t sm_count);
 /* Chains of each result, where memory lies along them (columns_emit.c). */
 uint64_t kiln_columns_chains(int64_t results, int64_t length, uint32_t sm_count);
+/* Is the node one fold of rows that are long and few, along memory as graphs have it? */
+bool kiln_rows_shares(const kiln_graph_t *graph, uint32_t node, const kiln_target_t *target);
 /* Do several blocks share a row of the group, so that its kernel fills the device alone? */
 bool kiln_rows_fills_device(const kiln_graph_t *graph, const kiln_group_t *group,
                             const kiln_target_t *target);

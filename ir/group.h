@@ -98,6 +98,9 @@ typedef struct {
    * than a walk over its nodes. NULL: the family has no grouped form. */
   bool (*classify)(kiln_arena_t *arena, const kiln_graph_t *graph, const struct kiln_group *group,
                    const kiln_target_t *target, kiln_member_class_t *out_class);
+  /* Should several blocks share each row of this reduction? Then its results are known only when the kernel
+   * is over, to what has one element per row. NULL: never. */
+  bool (*shares_rows)(const kiln_graph_t *graph, uint32_t node, const kiln_target_t *target);
 } kiln_family_t;
 
 typedef struct {

@@ -13,19 +13,23 @@
  * 3. A region has a level, above those of the regions that it reads from. It rises with what joins, until
  *    somebody reads from the region; from then on only what is there in time can join. So there are no
  * cycles.
- * 4. What others read is cut: the narrowest value on the way to it from which it is cheap to compute.
+ * 4. Where several blocks share a row (the family says so: few rows, so long that one block would take far
+ * longer than a launch and reading them again), only what has one element per row joins; a normalization
+ * written out over such rows becomes a kernel for each reduction and one for the rest.
+ * 5. What others read is cut: the narrowest value on the way to it from which it is cheap to compute.
  */
 #include "base/map.h"
 #include "passes/grouping.h"
 #include "passes/spaces.h"
 
-enum { MOST_STEPS = 8, /* of (4) */ SIBLING_LEAVES = 16, SIBLING_NODES = 64, MOST_OPERANDS = 3 };
+enum { MOST_STEPS = 8, /* of (5) */ SIBLING_LEAVES = 16, SIBLING_NODES = 64, MOST_OPERANDS = 3 };
 
 typedef struct {
   space_t space;
   uint64_t mask;  /* families that accept all of it */
   uint32_t level; /* (3) */
   bool is_read;
+  bool shares_rows;                         /* (4) */
   uint32_t cost_nodes, cost_leaves, stores; /* upper bounds of its kernel */
   uint32_t *nodes;
   size_t node_count, node_capacity;
@@ -82,7 +86,7 @@ regions_t *regions_create(measure_t *m) {
   return regions;
 }
 
-/* --- what others read (4) ------------------------------------------------------------------------------ */
+/* --- what others read (5) ------------------------------------------------------------------------------ */
 
 /* The operand from which a value is cheap to compute: the only one of the region. */
 static kiln_value_id_t step_back(const measure_t *m, kiln_value_id_t value, bool only_renames) {
@@ -209,6 +213,7 @@ static bool merge(measure_t *m, uint32_t into, uint32_t from) {
   region_t *a = region_at(m, into), *b = region_at(m, from);
   uint32_t level = a->level > b->level ? a->level : b->level;
   if (!a->space.is_rows || !spaces_equal(&a->space, &b->space)) return false;
+  if (a->shares_rows != b->shares_rows) return false;
   if ((a->is_read && a->level < level) || (b->is_read && b->level < level)) return false;
   if (!is_within_limits(m, a->mask & b->mask, a->cost_nodes + b->cost_nodes, a->cost_leaves + b->cost_leaves,
                         a->stores + b->stores))
@@ -231,8 +236,20 @@ static bool merge(measure_t *m, uint32_t into, uint32_t from) {
 
 /* --- reductions, normalizations, contractions (1) ------------------------------------------------------ */
 
-static uint64_t *sibling(const measure_t *m, kiln_value_id_t input, const space_t *space, bool *added) {
-  uint32_t key[] = {input, space->reduced, space->rank};
+/* (4) */
+static bool shares_rows(const measure_t *m, uint32_t index) {
+  const grouping_t *g = m->grouping;
+  for (size_t f = 0; f < g->families->count; f++) {
+    const kiln_family_t *family = &g->families->items[f];
+    if (g->masks[index] >> f & 1 && family->shares_rows && family->shares_rows(g->graph, index, g->target))
+      return true;
+  }
+  return false;
+}
+
+static uint64_t *sibling(const measure_t *m, kiln_value_id_t input, const space_t *space, bool shares,
+                         bool *added) {
+  uint32_t key[] = {input, space->reduced, space->rank, shares};
   return added ? kiln_map_put(m->regions->siblings, key, sizeof key, added)
                : kiln_map_find(m->regions->siblings, key, sizeof key);
 }
@@ -262,10 +279,10 @@ static uint32_t region_of_operand(const measure_t *m, const kiln_node_t *node, c
 }
 
 /* A region that reads one of the inputs along the same rows; 0: none. */
-static uint32_t region_of_sibling(const measure_t *m, const space_t *space, const kiln_value_id_t *inputs,
-                                  uint32_t input_count) {
+static uint32_t region_of_sibling(const measure_t *m, const space_t *space, bool shares,
+                                  const kiln_value_id_t *inputs, uint32_t input_count) {
   for (uint32_t i = 0; i < input_count; i++) {
-    const uint64_t *entry = sibling(m, inputs[i], space, NULL);
+    const uint64_t *entry = sibling(m, inputs[i], space, shares, NULL);
     if (entry && spaces_equal(&region_at(m, (uint32_t)*entry)->space, space)) return (uint32_t)*entry;
   }
   return 0;
@@ -315,7 +332,7 @@ static void begin_region(measure_t *m, uint32_t index, const space_t *space, for
   const kiln_node_t *node = &m->grouping->graph->nodes[index];
   for (uint32_t i = 0; !space->is_rows && i < 2; i++) cut_prologue(m, node->operands[i]);
   cut_to_fit(m, index, &load);
-  region_t region = {.space = *space, .mask = UINT64_MAX};
+  region_t region = {.space = *space, .mask = UINT64_MAX, .shares_rows = shares_rows(m, index)};
   KILN_PUSH(m->grouping->arena, m->regions->items, m->regions->count, m->regions->capacity, region);
   add_node(m, (uint32_t)m->regions->count, index, &load, form, 0);
 }
@@ -323,7 +340,8 @@ static void begin_region(measure_t *m, uint32_t index, const space_t *space, for
 static bool try_first(measure_t *m, uint32_t number, uint32_t index, form_t form) {
   load_t load;
   const kiln_node_t *node = &m->grouping->graph->nodes[index];
-  if (!number || !load_node(m, number, index, &load)) return false;
+  if (!number || region_at(m, number)->shares_rows != shares_rows(m, index)) return false;
+  if (!load_node(m, number, index, &load)) return false;
   if (!has_room(m, region_at(m, number), node, &load)) return false;
   add_node(m, number, index, &load, form, 0);
   return true;
@@ -337,11 +355,11 @@ static void take_first(measure_t *m, uint32_t index) {
   export_operands(m, node, 0, !space.is_rows);
   kiln_value_id_t inputs[SIBLING_LEAVES];
   uint32_t input_count = space.is_rows ? find_inputs(m, &space, node->operands[0], inputs) : 0;
-  if (!try_first(m, region_of_sibling(m, &space, inputs, input_count), index, form))
+  if (!try_first(m, region_of_sibling(m, &space, shares_rows(m, index), inputs, input_count), index, form))
     begin_region(m, index, &space, form);
   for (uint32_t i = 0; i < input_count; i++) {
     bool added;
-    *sibling(m, inputs[i], &space, &added) = place_of(m, node->first_result)->region;
+    *sibling(m, inputs[i], &space, shares_rows(m, index), &added) = place_of(m, node->first_result)->region;
   }
 }
 
@@ -391,6 +409,7 @@ static bool follows_rows(const measure_t *m, uint32_t number, const kiln_node_t 
   bool is_elementwise = kiln_op_info(node->op)->op_class == KILN_CLASS_ELEMENTWISE;
   if (!is_elementwise && node->op != KILN_OP_expand && !reverses_rows(m, space, node)) return false;
   *out_form = has_form(space, result, FORM_FULL) ? FORM_FULL : FORM_KEPT;
+  if (*out_form == FORM_FULL && region_at(m, number)->shares_rows) return false;
   for (uint32_t i = 0; i < node->operand_count; i++) {
     kiln_value_id_t operand = node->operands[i];
     if (region_of(m, operand) != number) continue;

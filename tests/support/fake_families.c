@@ -66,8 +66,8 @@ static bool classify(kiln_arena_t *arena, const kiln_graph_t *graph, const kiln_
 }
 
 kiln_families_t kiln_test_families(void) {
-  static const kiln_family_t families[] = {{"elementwise", takes_points, 400, 480, classify},
-                                           {"rows", takes_rows, 400, 480, classify},
-                                           {"contraction", takes_sums, 400, 480, classify}};
+  static const kiln_family_t families[] = {{"elementwise", takes_points, 400, 480, classify, NULL},
+                                           {"rows", takes_rows, 400, 480, classify, NULL},
+                                           {"contraction", takes_sums, 400, 480, classify, NULL}};
   return (kiln_families_t){families, sizeof families / sizeof *families};
 }

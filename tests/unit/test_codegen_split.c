@@ -229,6 +229,37 @@ static void k_may_be_shorter_than_is_typical(void **state) {
   end(&f);
 }
 
+/* Blocks that share a row cannot wait for its sum: few long rows take a kernel for each reduction and one for
+ * the rest, many of them one kernel. What has one element per row, and other folds of the same rows, joins.
+ */
+static void what_follows_rows_that_blocks_share_is_a_kernel_of_its_own(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    uint32_t launches;
+  } cases[] = {
+      {"graph g(%x: f32[2,33000]) { %m = amax(%x) {dims=[1], keepdim=true} %d = sub(%x, %m) %e = exp(%d) "
+       "%s = sum(%e) {dims=[1], keepdim=true} %y = div(%e, %s) return %y }",
+       3},
+      {"graph g(%x: f32[300,33000]) { %m = amax(%x) {dims=[1], keepdim=true} %d = sub(%x, %m) %e = exp(%d) "
+       "%s = sum(%e) {dims=[1], keepdim=true} %y = div(%e, %s) return %y }",
+       1},
+      {"graph g(%x: f32[2,33000]) { %s = sum(%x) {dims=[1]} %v = var(%x) {dims=[1]} %m = mean(%x) {dims=[1]} "
+       "%a = argmax(%x) {dim=1} %d = sub(%s, %m) return %d, %v, %a }",
+       2},
+  };
+  fixture_t f;
+  setup(&f, "sm_90");
+  for (uint32_t i = 0; i < 3; i++) {
+    add(&f, cases[i].text);
+    assert_int_equal(kiln_batch_pipeline(f.batch, i)->grouping->group_count, cases[i].launches);
+  }
+  kiln_batch_compile(f.batch);
+  for (uint32_t i = 0; i < 3; i += 2)
+    kiln_batch_check(f.batch, i, NULL, random_inputs(&f, i, NULL), cases[i].text);
+  end(&f);
+}
+
 /* --- long sums ----------------------------------------------------------------------------------------- */
 
 /* 2^24 and many ones: a chain that begins with the former loses every one that follows in it. In chains of at
@@ -338,6 +369,7 @@ int main(void) {
       cmocka_unit_test(results_of_several_blocks_are_right),
       cmocka_unit_test(every_run_gives_the_same_bits),
       cmocka_unit_test(symbols_may_make_rows_longer_or_shorter_than_is_typical),
+      cmocka_unit_test(what_follows_rows_that_blocks_share_is_a_kernel_of_its_own),
       cmocka_unit_test(k_may_be_shorter_than_is_typical),
       cmocka_unit_test(many_small_terms_are_not_lost_behind_a_great_one),
       cmocka_unit_test(sums_and_means_of_equal_terms_are_exact),

@@ -43,7 +43,7 @@ static const kiln_target_t target = {.arch = "sm_90", .sm_count = 132, .memory_g
 static kiln_status_t optimize_and_group(fixture_t *f, const kiln_graph_t *graph, kiln_options_t options) {
   if (!f->max_nodes) f->max_nodes = 400;
   if (!f->max_buffers) f->max_buffers = 480;
-  kiln_family_t family = {"elementwise", accepts, f->max_nodes, f->max_buffers, NULL};
+  kiln_family_t family = {"elementwise", accepts, f->max_nodes, f->max_buffers, NULL, NULL};
   kiln_families_t families = {&family, 1};
   kiln_pass_run_t run = {.list = options.unfused ? "" : NULL};
   kiln_status_t status = kiln_passes_run(&f->arena, graph, &options, &run, &f->graph, &f->report);

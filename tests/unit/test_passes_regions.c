@@ -30,9 +30,9 @@ static bool takes_sums(const kiln_graph_t *graph, uint32_t node) {
   return takes_points(graph, node) || class_of(graph, node) == KILN_CLASS_CONTRACTION;
 }
 
-static const kiln_family_t families[] = {{"elementwise", takes_points, 400, 480, NULL},
-                                         {"rows", takes_rows, 400, 480, NULL},
-                                         {"contraction", takes_sums, 400, 480, NULL}};
+static const kiln_family_t families[] = {{"elementwise", takes_points, 400, 480, NULL, NULL},
+                                         {"rows", takes_rows, 400, 480, NULL, NULL},
+                                         {"contraction", takes_sums, 400, 480, NULL, NULL}};
 
 static const kiln_target_t target = {.arch = "sm_90", .sm_count = 132, .memory_gb_per_s = 4800};
 
