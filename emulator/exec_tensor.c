@@ -13,6 +13,7 @@
 #include "emulator/exec_memory.h"
 #include "emulator/exec_warp.h"
 #include "emulator/lane_math.h"
+#include "emulator/lanes.h"
 #include "emulator/ops.h"
 
 #include <string.h>
@@ -87,32 +88,65 @@ typedef struct {
   double a[MOST_ROWS][MOST_DEPTH], b[MOST_DEPTH][8], c[MOST_ROWS][8];
 } tiles_t;
 
+/* Element e of a register in each lane. The type is looked at once for all lanes, which leaves vector code
+ * for the types that kernels use most. */
+static void read_register(emu_warp_t *w, uint32_t operand, emu_tensor_type_t type, uint32_t e, double *out) {
+  const uint32_t *lanes = emu_u32(w, operand);
+  switch (type) {
+  case EMU_TENSOR_F32:
+    for (uint32_t lane = 0; lane < 32; lane++) out[lane] = f32_of_bits(lanes[lane]);
+    break;
+  case EMU_TENSOR_F16:
+    for (uint32_t lane = 0; lane < 32; lane++) out[lane] = f32_of_f16(lanes[lane] >> (16 * e) & 0xffff);
+    break;
+  case EMU_TENSOR_BF16:
+    for (uint32_t lane = 0; lane < 32; lane++) out[lane] = f32_of_bits(lanes[lane] >> (16 * e) << 16);
+    break;
+  case EMU_TENSOR_TF32:
+    for (uint32_t lane = 0; lane < 32; lane++) out[lane] = f32_of_bits(lanes[lane] & ~0x1fffu);
+    break;
+  default:
+    for (uint32_t lane = 0; lane < 32; lane++) out[lane] = emu_tensor_element(w, operand, lane, type, e);
+    break;
+  }
+}
+
+static uint32_t elements_of(emu_tensor_type_t type) {
+  uint32_t bits = emu_tensor_bits(type);
+  return bits >= 32 ? 1 : 32 / bits;
+}
+
 static void read_a(emu_warp_t *w, const emu_mma_t *m, const uint32_t *args, tiles_t *t) {
-  uint32_t bits = emu_tensor_bits(m->a_type), per_register = bits >= 32 ? 1 : 32 / bits, halves = m->m / 8;
-  for (uint32_t lane = 0; lane < 32; lane++)
-    for (uint32_t r = 0; r < m->a_registers; r++)
-      for (uint32_t e = 0; e < per_register; e++) {
-        uint32_t row = lane / 4 + 8 * (r % halves),
-                 column = lane % 4 * per_register + 4 * per_register * (r / halves) + e;
-        t->a[row][column] = emu_tensor_element(w, args[r], lane, m->a_type, e);
-      }
+  uint32_t each = elements_of(m->a_type), halves = m->m / 8;
+  double values[32];
+  for (uint32_t r = 0; r < m->a_registers; r++)
+    for (uint32_t e = 0; e < each; e++) {
+      uint32_t row = 8 * (r % halves), column = 4 * each * (r / halves) + e;
+      read_register(w, args[r], m->a_type, e, values);
+      for (uint32_t lane = 0; lane < 32; lane++)
+        t->a[row + lane / 4][column + lane % 4 * each] = values[lane];
+    }
 }
 
 static void read_b(emu_warp_t *w, const emu_mma_t *m, const uint32_t *args, tiles_t *t) {
-  uint32_t bits = emu_tensor_bits(m->b_type), per_register = bits >= 32 ? 1 : 32 / bits;
-  for (uint32_t lane = 0; lane < 32; lane++)
-    for (uint32_t r = 0; r < m->b_registers; r++)
-      for (uint32_t e = 0; e < per_register; e++)
-        t->b[lane % 4 * per_register + 4 * per_register * r + e][lane / 4] =
-            emu_tensor_element(w, args[r], lane, m->b_type, e);
+  uint32_t each = elements_of(m->b_type);
+  double values[32];
+  for (uint32_t r = 0; r < m->b_registers; r++)
+    for (uint32_t e = 0; e < each; e++) {
+      read_register(w, args[r], m->b_type, e, values);
+      for (uint32_t lane = 0; lane < 32; lane++)
+        t->b[4 * each * r + lane % 4 * each + e][lane / 4] = values[lane];
+    }
 }
 
 static void read_c(emu_warp_t *w, const emu_mma_t *m, const uint32_t *args, tiles_t *t) {
-  uint32_t per_register = emu_tensor_bits(m->c_type) == 16 ? 2 : 1;
-  for (uint32_t lane = 0; lane < 32; lane++)
-    for (uint32_t n = 0; n < m->m / 4; n++)
-      t->c[lane / 4 + 8 * (n / 2)][lane % 4 * 2 + n % 2] =
-          emu_tensor_element(w, args[n / per_register], lane, m->c_type, n % per_register);
+  uint32_t each = emu_tensor_bits(m->c_type) == 16 ? 2 : 1;
+  double values[32];
+  for (uint32_t n = 0; n < m->m / 4; n++) {
+    read_register(w, args[n / each], m->c_type, n % each, values);
+    for (uint32_t lane = 0; lane < 32; lane++)
+      t->c[lane / 4 + 8 * (n / 2)][lane % 4 * 2 + n % 2] = values[lane];
+  }
 }
 
 uint64_t emu_tensor_encode(const emu_mma_t *m, double sum) {
@@ -128,36 +162,47 @@ uint64_t emu_tensor_encode(const emu_mma_t *m, double sum) {
   }
 }
 
-static void write_d(emu_warp_t *w, const emu_mma_t *m, const uint32_t *args, const tiles_t *t) {
-  for (uint32_t lane = 0; lane < 32; lane++)
-    for (uint32_t n = 0; n < m->m / 4; n++) {
-      uint64_t bits = emu_tensor_encode(m, t->c[lane / 4 + 8 * (n / 2)][lane % 4 * 2 + n % 2]);
-      if (m->d_type == EMU_TENSOR_F64)
-        emu_u64(w, args[n])[lane] = bits;
-      else if (m->d_type == EMU_TENSOR_F16)
-        ((uint16_t *)&emu_u32(w, args[n / 2])[lane])[n % 2] = (uint16_t)bits;
-      else
-        emu_u32(w, args[n])[lane] = (uint32_t)bits;
-    }
+/* Where in the tile element n of a lane lies. */
+static double *result_of(tiles_t *t, uint32_t n, uint32_t lane) {
+  return &t->c[lane / 4 + 8 * (n / 2)][lane % 4 * 2 + n % 2];
 }
 
-static void multiply(const emu_mma_t *m, tiles_t *t) {
-  for (uint32_t row = 0; row < m->m; row++) {
-    double sum[8] = {0};
-    if (m->d_type == EMU_TENSOR_F64) memcpy(sum, t->c[row], sizeof sum);
+static void write_d(emu_warp_t *w, const emu_mma_t *m, const uint32_t *args, tiles_t *t) {
+  for (uint32_t n = 0; n < m->m / 4; n++) {
+    uint32_t *lanes = emu_u32(w, args[m->d_type == EMU_TENSOR_F16 ? n / 2 : n]);
+    if (m->d_type == EMU_TENSOR_F32)
+      for (uint32_t lane = 0; lane < 32; lane++) lanes[lane] = canonical_f32((float)*result_of(t, n, lane));
+    else
+      for (uint32_t lane = 0; lane < 32; lane++) {
+        uint64_t bits = emu_tensor_encode(m, *result_of(t, n, lane));
+        if (m->d_type == EMU_TENSOR_F64)
+          ((uint64_t *)lanes)[lane] = bits;
+        else if (m->d_type == EMU_TENSOR_F16)
+          ((uint16_t *)&lanes[lane])[n % 2] = (uint16_t)bits;
+        else
+          lanes[lane] = (uint32_t)bits;
+      }
+  }
+}
+
+/* In double, which holds products of floats of up to 24 bits exactly; the order of the sum is that of k. */
+static void multiply(emu_warp_t *w, const emu_mma_t *m, tiles_t *t) {
+  for (uint32_t row = 0; row < m->m; row += EMU_TENSOR_ROWS) {
+    double sum[EMU_TENSOR_ROWS][8] = {{0}};
+    w->worker->rows->tensor_rows(t->a[row], MOST_DEPTH, t->b, m->k, sum);
+    for (uint32_t n = 0; n < EMU_TENSOR_ROWS; n++)
+      for (uint32_t column = 0; column < 8; column++) t->c[row + n][column] += sum[n][column];
+  }
+}
+
+/* Those that are no plain sum: f64 is fused into the addend, bits are compared. */
+static void multiply_otherwise(const emu_mma_t *m, tiles_t *t) {
+  for (uint32_t row = 0; row < m->m; row++)
     for (uint32_t k = 0; k < m->k; k++)
       for (uint32_t column = 0; column < 8; column++) {
-        double a = t->a[row][k], b = t->b[k][column];
-        if (m->d_type == EMU_TENSOR_F64)
-          sum[column] = __builtin_fma(a, b, sum[column]);
-        else if (m->xor_popc)
-          sum[column] += a != b;
-        else
-          sum[column] += a * b;
+        double a = t->a[row][k], b = t->b[k][column], *sum = &t->c[row][column];
+        *sum = m->xor_popc ? *sum + (a != b) : __builtin_fma(a, b, *sum);
       }
-    for (uint32_t column = 0; column < 8; column++)
-      t->c[row][column] = m->d_type == EMU_TENSOR_F64 ? sum[column] : t->c[row][column] + sum[column];
-  }
 }
 
 bool emu_whole_warp(emu_warp_t *w, const emu_inst_t *i) {
@@ -176,7 +221,10 @@ const emu_inst_t *emu_exec_mma(emu_warp_t *w, const emu_inst_t *i) {
   read_a(w, m, a, &t);
   read_b(w, m, b, &t);
   read_c(w, m, c, &t);
-  multiply(m, &t);
+  if (m->d_type == EMU_TENSOR_F64 || m->xor_popc)
+    multiply_otherwise(m, &t);
+  else
+    multiply(w, m, &t);
   write_d(w, m, i->args, &t);
   w->worker->counters.tensor_operations += m->m * 8ull * m->k;
   return i + 1;

@@ -20,6 +20,7 @@ typedef struct {
 } emu_lane_op_t;
 
 /* Memory requests of whole warps, see lanes_rows.h, and their checks. */
+#define EMU_TENSOR_ROWS 4u
 struct emu_row_ops {
   emu_exec_t load, store;
   void (*survey)(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, emu_request_t *out_request);
@@ -30,6 +31,9 @@ struct emu_row_ops {
                           uint32_t now, uint32_t bound);
   bool (*block_reads)(const uint32_t *written, uint32_t *read, uint32_t count, uint32_t now);
   bool (*block_writes)(uint32_t *written, const uint32_t *read, uint32_t count, uint32_t now);
+  /* Adds the products of four rows of a, `stride` apart, with b to the sums. */
+  void (*tensor_rows)(const double *a, uint32_t stride, const double (*b)[8], uint32_t depth,
+                      double (*sum)[8]);
 };
 
 typedef struct {

@@ -386,4 +386,5 @@ const emu_lane_table_t EMU_LANE_TABLE = {.ops = lane_ops,
                                                   .warp_reads = warp_reads,
                                                   .warp_writes = warp_writes,
                                                   .block_reads = block_reads,
-                                                  .block_writes = block_writes}};
+                                                  .block_writes = block_writes,
+                                                  .tensor_rows = tensor_rows}};

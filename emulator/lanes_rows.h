@@ -221,6 +221,21 @@ static const emu_inst_t *rows_store(emu_warp_t *w, const emu_inst_t *i) {
   return i + 1;
 }
 
+/* A matrix product's inner loops: see exec_tensor.c. Four rows at a time keep the adders busy. */
+typedef double row_of_sums __attribute__((vector_size(64), aligned(8)));
+static void tensor_rows(const double *a, uint32_t stride, const double (*b)[8], uint32_t depth,
+                        double (*sum)[8]) {
+  row_of_sums *out = (row_of_sums *)sum, s0 = out[0], s1 = out[1], s2 = out[2], s3 = out[3];
+  for (uint32_t k = 0; k < depth; k++) {
+    const row_of_sums column = *(const row_of_sums *)b[k];
+    s0 += column * a[k];
+    s1 += column * a[k + stride];
+    s2 += column * a[k + 2 * stride];
+    s3 += column * a[k + 3 * stride];
+  }
+  out[0] = s0, out[1] = s1, out[2] = s2, out[3] = s3;
+}
+
 /* The addresses of a request and what they have in common. Lanes that are off get the first active lane's
  * address, so that no later step looks at the mask. */
 static void survey(emu_warp_t *w, const emu_inst_t *i, uint32_t operand, emu_request_t *r) {
