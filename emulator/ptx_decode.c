@@ -207,14 +207,19 @@ static void put_moded(emu_builder_t *b, const emu_statement_t *s, emu_inst_t ins
   emu_put(b, s, inst);
 }
 
-/* A step of its own before or behind an operation: "clamp" for .sat, "flush" for .ftz of halves. */
-static void put_step(emu_builder_t *b, const emu_statement_t *s, const char *step, emu_type_t type,
-                     uint32_t to, uint32_t from) {
+static const emu_lane_op_t *step_op(emu_builder_t *b, const emu_statement_t *s, const char *step,
+                                    emu_type_t type) {
   char key[32];
   snprintf(key, sizeof key, "%s.%s", step, type.name);
   const emu_lane_op_t *op = emu_lane_op_find(key);
   if (!op) emu_unknown(b, s);
-  emu_put(b, s, (emu_inst_t){.fn = op->fn, .arg = {to, from}});
+  return op;
+}
+
+/* A step of its own before or behind an operation: "clamp" for .sat, "flush" for .ftz of halves. */
+static void put_step(emu_builder_t *b, const emu_statement_t *s, const char *step, emu_type_t type,
+                     uint32_t to, uint32_t from) {
+  emu_put(b, s, (emu_inst_t){.fn = step_op(b, s, step, type)->fn, .arg = {to, from}});
 }
 
 uint32_t emu_flushed_source(emu_builder_t *b, const emu_statement_t *s, uint32_t offset, emu_type_t type) {
@@ -347,10 +352,12 @@ static void decode_cvt(emu_builder_t *b, emu_statement_t *s) {
     inst.inner = inst.fn;
     inst.fn = emu_exec_rounded;
   }
+  bool same = strcmp(to.name, from.name) == 0, narrows_to_half = emu_is_half(to) && !same;
+  bool clamps = modes.saturate && to.kind == EMU_T_FLOAT && !narrows_to_half; /* which saturates by itself */
+  bool only_clamps = clamps && same && !inst.mode && inst.fn == op->fn;       /* converts nothing */
+  if (only_clamps) inst.fn = step_op(b, s, "clamp", to)->fn;
   emu_put(b, s, inst);
-  bool narrows_to_half = emu_is_half(to) && strcmp(to.name, from.name) != 0; /* saturates by itself */
-  if (modes.saturate && to.kind == EMU_T_FLOAT && !narrows_to_half)
-    put_step(b, s, "clamp", to, result.offset, result.offset);
+  if (clamps && !only_clamps) put_step(b, s, "clamp", to, result.offset, result.offset);
   emu_written(b, s, &result);
 }
 
