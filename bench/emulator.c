@@ -1,10 +1,14 @@
 /* bench/emulator.c: how fast the emulated device is, as ratios against something measured in the same run.
  *
- *   elementwise   a kernel with one expf per element, on one thread, against the C loop that computes the
- * same (bound 2) gemm          f16 tensor-core product against a blocked single-threaded C product in f32
- * (bound 6) cores         wall time of that product on one core against all of them (bound 1.8 on two)
- *   checkers      the element-wise kernel with all checkers on against off (bound 3)
- *   empty         launch and synchronize a kernel that does nothing, in microseconds (bound 20)
+ * | row | what is measured | bound |
+ * |---|---|---|
+ * | elementwise | a kernel with one expf per element, on one thread, against the C loop that does the same |
+ * 2 | | gemm | f16 tensor-core product against a blocked single-threaded C product in f32 | 6 | | checkers |
+ * each of the two with all checkers on against off | 3 | | counters | the element-wise kernel with counters
+ * on against off | none | | empty | launch and synchronize a kernel that does nothing, in microseconds | 20 |
+ * | cores | wall time of the product on one core against all of them, where the machine is idle | 1.8 on two
+ * | | threads | CPU time of the product on all cores against one: what sharing it costs, on any machine |
+ * none |
  *
  * Times of one thread are CPU time of the process, so that a busy machine does not disturb them. The program
  * runs itself once more with KILN_EMU_THREADS=1 for what must have one thread. Usage: emulator
@@ -173,6 +177,14 @@ static void report(const char *name, double value, const char *unit, const char 
   printf("%-12s %8.2f%s  (%s)\n", name, value, unit, bound);
 }
 
+/* What all checkers cost a run that takes `unchecked` without them. */
+static void report_checkers(void (*run)(const device_t *), const device_t *d, double unchecked,
+                            const char *bound) {
+  OK(kilnEmuSetChecks(KILN_EMU_CHECK_ALL));
+  report("checkers", least(run, d, cpu_seconds) / unchecked, "", bound);
+  OK(kilnEmuSetChecks(0));
+}
+
 static void measure_elementwise(const device_t *d) {
   float *a = malloc(sizeof *a * ELEMENTS), *b = malloc(sizeof *b * ELEMENTS);
   if (!a || !b) exit(1);
@@ -186,10 +198,11 @@ static void measure_elementwise(const device_t *d) {
   }
   double device = least(run_elementwise, d, cpu_seconds);
   report("elementwise", device / host, "", "at most 2: emulated against the C loop, one thread");
-  OK(kilnEmuSetChecks(KILN_EMU_CHECK_ALL));
-  double checked = least(run_elementwise, d, cpu_seconds);
-  OK(kilnEmuSetChecks(0));
-  report("checkers", checked / device, "", "at most 3: all checkers on against off");
+  report_checkers(run_elementwise, d, device, "at most 3: the same with all checkers on against off");
+  OK(kilnEmuSetCounting(1));
+  report("counters", least(run_elementwise, d, cpu_seconds) / device, "",
+         "the same with counters on against off");
+  OK(kilnEmuSetCounting(0));
   free(a);
   free(b);
 }
@@ -208,6 +221,7 @@ static void measure_gemm(const device_t *d) {
     exit(1);
   }
   report("gemm", device / host, "", "at most 6: emulated tensor cores against blocked C, one thread");
+  report_checkers(run_gemm, d, device, "at most 3: the same with all checkers on against off");
   free(a);
   free(b);
   free(c);
@@ -223,29 +237,31 @@ static void measure_empty(const device_t *d) {
   report("empty", 1e6 * (wall_seconds() - start) / LAUNCHES, " us", "at most 20: launch and synchronize");
 }
 
-/* In the child: everything on one thread; prints the wall time of the product last, for the parent. */
+/* In the child: everything on one thread; prints the times of the product last, for the parent. */
 static int single_threaded(void) {
   device_t d;
   open_device(&d);
   measure_elementwise(&d);
   measure_gemm(&d);
   measure_empty(&d);
-  printf("gemm_seconds %.6f\n", least(run_gemm, &d, wall_seconds));
+  printf("gemm_seconds %.6f %.6f\n", least(run_gemm, &d, wall_seconds), least(run_gemm, &d, cpu_seconds));
   return 0;
 }
 
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "--single") == 0) return single_threaded();
   char command[4096], line[256];
-  double one = 0;
+  double wall = 0, cpu = 0;
   snprintf(command, sizeof command, "KILN_EMU_THREADS=1 '%s' --single", argv[0]);
   FILE *child = popen(command, "r");
   if (!child) return 1;
   while (fgets(line, sizeof line, child))
-    if (sscanf(line, "gemm_seconds %lf", &one) != 1) fputs(line, stdout);
+    if (sscanf(line, "gemm_seconds %lf %lf", &wall, &cpu) != 2) fputs(line, stdout);
   if (pclose(child) != 0) return 1;
   device_t d;
   open_device(&d);
-  report("cores", one / least(run_gemm, &d, wall_seconds), "", "at least 1.8 on two cores: one against all");
+  report("cores", wall / least(run_gemm, &d, wall_seconds), "",
+         "at least 1.8 on two idle cores: one against all");
+  report("threads", least(run_gemm, &d, cpu_seconds) / cpu, "", "CPU time on all cores against one");
   return 0;
 }
