@@ -113,13 +113,14 @@ uint32_t kiln_batch_add(kiln_batch_t *batch, const kiln_graph_t *graph, const ki
   return number;
 }
 
-uint32_t kiln_batch_add_regrouped(kiln_batch_t *batch, const kiln_graph_t *graph, bool merges,
-                                  const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run) {
+kiln_status_t kiln_batch_try_add_regrouped(kiln_batch_t *batch, const kiln_graph_t *graph, bool merges,
+                                           const kiln_symbol_class_t *symbol_class,
+                                           const kiln_pass_run_t *run, uint32_t *out_number) {
   static const kiln_options_t options = {0};
   job_t job = {0};
   kiln_pipeline_t *pipeline = &job.pipeline;
   kiln_families_t families = kiln_codegen_families();
-  require(kiln_pipeline_optimize(batch->arena, graph, &batch->target, &options, run, pipeline), "optimizing");
+  KILN_TRY(kiln_pipeline_optimize(batch->arena, graph, &batch->target, &options, run, pipeline));
   pipeline->grouping = merges ? kiln_test_merge(batch->arena, pipeline->optimized, pipeline->grouping,
                                                 &families, &batch->target)
                               : kiln_test_separate(batch->arena, pipeline->grouping);
@@ -127,11 +128,18 @@ uint32_t kiln_batch_add_regrouped(kiln_batch_t *batch, const kiln_graph_t *graph
   kiln_kernel_source_t *kernels = KILN_NEW_ARRAY(batch->arena, kiln_kernel_source_t, count);
   kiln_codegen_context_t context = {&batch->target, &options, symbol_class, &pipeline->guards, NULL, NULL};
   for (uint32_t i = 0; i < count; i++)
-    require(
-        kiln_codegen_group(batch->arena, pipeline->optimized, pipeline->grouping, i, &context, &kernels[i]),
-        "generating");
+    KILN_TRY(
+        kiln_codegen_group(batch->arena, pipeline->optimized, pipeline->grouping, i, &context, &kernels[i]));
   pipeline->kernels = kernels;
-  return add_job(batch, job);
+  *out_number = add_job(batch, job);
+  return NULL;
+}
+
+uint32_t kiln_batch_add_regrouped(kiln_batch_t *batch, const kiln_graph_t *graph, bool merges,
+                                  const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run) {
+  uint32_t number = 0;
+  require(kiln_batch_try_add_regrouped(batch, graph, merges, symbol_class, run, &number), "adding");
+  return number;
 }
 
 uint32_t kiln_batch_count(const kiln_batch_t *batch) { return (uint32_t)batch->job_count; }

@@ -32,6 +32,9 @@ kiln_status_t kiln_batch_try_add(kiln_batch_t *batch, const kiln_graph_t *graph,
  * (tests/support/merge.h). */
 uint32_t kiln_batch_add_regrouped(kiln_batch_t *batch, const kiln_graph_t *graph, bool merges,
                                   const kiln_symbol_class_t *symbol_class, const kiln_pass_run_t *run);
+kiln_status_t kiln_batch_try_add_regrouped(kiln_batch_t *batch, const kiln_graph_t *graph, bool merges,
+                                           const kiln_symbol_class_t *symbol_class,
+                                           const kiln_pass_run_t *run, uint32_t *out_number);
 uint32_t kiln_batch_count(const kiln_batch_t *batch);
 /* How many kernels there are to compile: equal sources count once. */
 uint32_t kiln_batch_kernel_count(const kiln_batch_t *batch);

@@ -30,16 +30,19 @@ enum { SANITIZED = 0 };
 
 /* --- one graph in several ways -------------------------------------------------------------------------- */
 
-enum { MOST_WAYS = 3 };
+typedef enum { OPTIMIZED, WITHOUT_PASSES, UNFUSED, MERGED, WAYS } way_t;
+static const char *const way_names[WAYS] = {"optimized", "without passes", "without fusion", "merged"};
 
-/* As a client's, without passes, without passes and fusion; how many of them is the seed's choice. */
+/* As a client's; and, as the seed chooses, without passes, also without fusion, or with whatever is of one
+ * class in one launch. */
 typedef struct {
   uint64_t seed;
   const kiln_graph_t *graph; /* its inputs still have their names, which say what they hold */
   kiln_symbol_class_t symbol_class;
   const int64_t (*value_sets)[KILN_MAX_SYMBOLS];
   uint32_t value_set_count;
-  uint32_t ways, numbers[MOST_WAYS]; /* in the batch */
+  bool ways[WAYS];
+  uint32_t numbers[WAYS]; /* in the batch */
 } subject_t;
 
 static const int64_t any_values[][KILN_MAX_SYMBOLS] = {{7, 4}, {1, 1}, {12, 9}};
@@ -49,8 +52,11 @@ static const int64_t no_values[][KILN_MAX_SYMBOLS] = {{0}};
 
 static subject_t subject_of(kiln_arena_t *arena, uint64_t seed) {
   subject_t subject = {.seed = seed, .value_sets = no_values, .value_set_count = 1};
-  subject.ways = seed % 4 ? 1 : MOST_WAYS;
+  subject.ways[OPTIMIZED] = true;
+  subject.ways[WITHOUT_PASSES] = subject.ways[UNFUSED] = seed % 4 == 0;
+  subject.ways[MERGED] = seed % 4 == 2;
   kiln_random_options_t options = {.node_count = 1 + (uint32_t)(seed / 4 % 9), .strided = seed % 3 != 0};
+  if (seed % 64 == 5) options.node_count = 40;
   int64_t multiple = 1;
   if (seed % 5 == 1) {
     static const struct {
@@ -71,12 +77,21 @@ static subject_t subject_of(kiln_arena_t *arena, uint64_t seed) {
   return subject;
 }
 
-static kiln_status_t add(kiln_batch_t *batch, subject_t *subject) {
-  static const kiln_options_t options[MOST_WAYS] = {{0}, {0}, {.unfused = true}};
+static kiln_status_t add_way(kiln_batch_t *batch, subject_t *subject, way_t way) {
+  static const kiln_options_t fused = {0}, unfused = {.unfused = true};
   static const kiln_pass_run_t no_passes = {.list = ""};
-  for (uint32_t way = 0; way < subject->ways; way++) {
-    KILN_TRY(kiln_batch_try_add(batch, subject->graph, &options[way], &subject->symbol_class,
-                                way ? &no_passes : NULL, &subject->numbers[way]));
+  if (way == MERGED)
+    return kiln_batch_try_add_regrouped(batch, subject->graph, true, &subject->symbol_class, NULL,
+                                        &subject->numbers[way]);
+  return kiln_batch_try_add(batch, subject->graph, way == UNFUSED ? &unfused : &fused, &subject->symbol_class,
+                            way == OPTIMIZED ? NULL : &no_passes, &subject->numbers[way]);
+}
+
+static kiln_status_t add(kiln_batch_t *batch, subject_t *subject) {
+  for (way_t way = 0; way < WAYS; way++) {
+    if (!subject->ways[way]) continue;
+    kiln_status_t status = add_way(batch, subject, way);
+    if (status) return kiln_error_note(status, "%s", way_names[way]);
   }
   return NULL;
 }
@@ -99,22 +114,22 @@ static kiln_status_t same_bits(const kiln_graph_t *graph, const kiln_tensor_t *f
 
 static kiln_status_t check_values(kiln_arena_t *arena, kiln_batch_t *batch, const subject_t *subject,
                                   const int64_t *symbols, kiln_batch_tally_t *tally) {
-  static const char *const names[MOST_WAYS] = {"optimized", "without passes", "without fusion"};
   const kiln_graph_t *graph = subject->graph;
-  kiln_tensor_t *inputs = KILN_NEW_ARRAY(arena, kiln_tensor_t, graph->input_count), *got[MOST_WAYS];
+  kiln_tensor_t *inputs = KILN_NEW_ARRAY(arena, kiln_tensor_t, graph->input_count), *got[WAYS];
   kiln_reference_t *expected = KILN_NEW_ARRAY(arena, kiln_reference_t, graph->output_count);
   kiln_random_inputs(arena, graph, subject->seed, symbols, inputs);
   KILN_TRY(kiln_reference_run(arena, graph, symbols, inputs, 0, expected));
-  for (uint32_t way = 0; way < subject->ways; way++) {
+  for (way_t way = 0; way < WAYS; way++) {
+    if (!subject->ways[way]) continue;
     got[way] = KILN_NEW_ARRAY(arena, kiln_tensor_t, graph->output_count);
     kiln_status_t status = kiln_batch_try_run(batch, subject->numbers[way], symbols, inputs, got[way]);
     if (!status) status = kiln_batch_compare(expected, got[way], graph->output_count, tally);
     if (status)
-      return kiln_error_note(status, "%s, symbols %lld, %lld", names[way], (long long)symbols[0],
+      return kiln_error_note(status, "%s, symbols %lld, %lld", way_names[way], (long long)symbols[0],
                              (long long)symbols[1]);
   }
-  if (subject->ways < MOST_WAYS || accumulates(graph)) return NULL;
-  return same_bits(graph, got[1], got[2]);
+  if (!subject->ways[UNFUSED] || accumulates(graph)) return NULL;
+  return same_bits(graph, got[WITHOUT_PASSES], got[UNFUSED]);
 }
 
 static kiln_status_t check(kiln_arena_t *arena, kiln_batch_t *batch, const subject_t *subject,
@@ -223,7 +238,7 @@ bool kiln_random_reproduce(kiln_arena_t *arena, const kiln_graph_t *graph, const
                               .symbol_class = {{1, 1, 1, 1, 1, 1, 1, 1}, false},
                               .value_sets = values,
                               .value_set_count = 1,
-                              .ways = MOST_WAYS};
+                              .ways = {true, true, true, true}};
   return reproduce(arena, &trial, out_text);
 }
 

@@ -1,9 +1,10 @@
 /* tests/support/random_check.h: random graphs against the reference evaluator on the emulated device.
  *
- * Each graph is compiled as a client's would be, some also without passes, and without passes or fusion;
- * for every set of symbol values all of them must give the reference's values within its bounds, with all
- * checkers on. Graphs without sums, norms and products must in all bits be what their nodes give one by one.
- * A graph that fails is shrunk, each attempt in a process of its own, and printed as text for `kiln run`.
+ * Each graph is compiled as a client's would be, some also without passes, without passes and fusion, or with
+ * all groups of one class merged; for every set of symbol values all of them must give the reference's values
+ * within its bounds, with all checkers on. Graphs without sums, norms and products must in all bits be what
+ * their nodes give one by one. A graph that fails is shrunk, each attempt in a process of its own, and
+ * printed as text for `kiln run`.
  */
 #ifndef KILN_TESTS_SUPPORT_RANDOM_CHECK_H
 #define KILN_TESTS_SUPPORT_RANDOM_CHECK_H
