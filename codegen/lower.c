@@ -290,6 +290,18 @@ static void layout_of(kiln_lowering_t *lowering, const kiln_type_t *type, kiln_b
     lowering->kernel->overflowed = true;
 }
 
+/* The guard, and that the axes along which memory stands still are not empty. No offset depends on them, so
+ * that an empty row would read what it has in common with the full ones, of a tensor that has no memory. */
+static kiln_expr_id_t guard_still_axes(kiln_kernel_t *kernel, const kiln_type_t *type,
+                                       const kiln_dim_t *strides, kiln_expr_id_t guard) {
+  for (uint32_t i = 0; i < type->rank; i++) {
+    if (!kiln_dim_is(strides[i], 0) || kiln_dim_is_constant(type->dims[i])) continue;
+    kiln_expr_id_t size = kiln_index_constant(kernel, type->dims[i]);
+    guard = kiln_condition_and(kernel, guard, kiln_condition_at_least(kernel, size, kiln_dim_constant(1)));
+  }
+  return guard;
+}
+
 static kiln_expr_id_t read_value(kiln_lowering_t *lowering, const kiln_request_t *top) {
   kiln_kernel_t *kernel = lowering->kernel;
   const kiln_type_t *type = type_of(lowering, top->value);
@@ -297,7 +309,8 @@ static kiln_expr_id_t read_value(kiln_lowering_t *lowering, const kiln_request_t
   kiln_kernel_buffer_t buffer = {.ref = lowering->grouping->storage[top->value], .dtype = type->dtype};
   layout_of(lowering, type, buffer.ref, strides, &buffer.align_bytes);
   kiln_expr_id_t offset = kiln_view_linear(kernel, type->rank, top->index, strides);
-  return kiln_scalar_load(kernel, kiln_kernel_buffer(kernel, buffer), offset, top->guard);
+  kiln_expr_id_t guard = guard_still_axes(kernel, type, strides, top->guard);
+  return kiln_scalar_load(kernel, kiln_kernel_buffer(kernel, buffer), offset, guard);
 }
 
 kiln_kernel_store_t kiln_lower_store(kiln_lowering_t *lowering, const kiln_store_t *store,

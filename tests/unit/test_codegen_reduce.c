@@ -245,6 +245,20 @@ static void columns_of_every_shape(void **state) {
 
 /* --- symbols ------------------------------------------------------------------------------------------- */
 
+/* All elements of a row are one in memory; of empty rows there is none. */
+static void rows_that_stand_still_may_be_empty(void **state) {
+  (void)state;
+  fixture_t f;
+  setup(&f, "sm_80");
+  add(&f, "graph g[T,S](%x: f32[S,T] strides [2,0]) { %y = mean(%x) {dims=[1]} %z = sum(%x) {dims=[0]} "
+          "return %y, %z }");
+  kiln_batch_compile(f.batch);
+  static const int64_t sizes[][KILN_MAX_SYMBOLS] = {{0, 3}, {3, 0}, {4, 5}, {300, 2}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) check(&f, 0, sizes[i]);
+  kiln_batch_destroy(f.batch);
+  kiln_arena_deinit(&f.arena);
+}
+
 static void lengths_and_counts_of_rows_may_be_symbols(void **state) {
   (void)state;
   static const char *const texts[] = {
@@ -286,6 +300,7 @@ int main(void) {
       cmocka_unit_test(empty_and_single_axes_and_scalars),
       cmocka_unit_test(chains_over_one_row_are_one_kernel),
       cmocka_unit_test(columns_of_every_shape),
+      cmocka_unit_test(rows_that_stand_still_may_be_empty),
       cmocka_unit_test(lengths_and_counts_of_rows_may_be_symbols),
   };
   return cmocka_run_group_tests_name("codegen: reductions", tests, NULL, NULL);
