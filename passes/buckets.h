@@ -1,5 +1,5 @@
-/* passes/buckets.h: what is to be stored and which stores share a kernel, between group.c, which finds it out, and
- * kernels.c, which makes the groups of it. */
+/* passes/buckets.h: what is to be stored and which stores share a kernel, between group.c, which finds it
+ * out, and kernels.c, which makes the groups of it. */
 #ifndef KILN_PASSES_BUCKETS_H
 #define KILN_PASSES_BUCKETS_H
 

@@ -36,8 +36,9 @@ typedef struct {
   dependencies_t dependencies;
   due_t *due; /* a heap */
   size_t due_count, due_capacity;
-  uint32_t searched_from; /* the class at which the next search begins when nothing is due */
-  uint32_t *waits;        /* per group: what it still waits for */
+  uint32_t *waiting; /* classes with something ready that were not due then */
+  size_t waiting_count, waiting_capacity;
+  uint32_t *waits; /* per group: what it still waits for */
   memory_t memory;
   double memory_limit;
   uint32_t *levels; /* per value: of the launches that have written it, + 1 */
@@ -82,6 +83,15 @@ static void queue_if_due(schedule_t *s, uint32_t number) {
   push_due(s, (due_t){first, number});
 }
 
+/* Something of the class became ready: it is due, or waits for more. */
+static void enlist(schedule_t *s, uint32_t number) {
+  class_t *class = &s->classes.items[number];
+  queue_if_due(s, number);
+  if (class->is_queued || class->is_waiting || !class->ready_count) return;
+  class->is_waiting = true;
+  KILN_PUSH(s->g->arena, s->waiting, s->waiting_count, s->waiting_capacity, number);
+}
+
 static tier_t *tier_of(const schedule_t *s, uint32_t index) {
   const class_t *class = &s->classes.items[s->classes.classes[index]];
   return &class->tiers[class->tiers_of[s->classes.places[index]]];
@@ -96,7 +106,7 @@ static void make_ready(schedule_t *s, uint32_t index) {
   class_t *class = &s->classes.items[number];
   class->ready[class->ready_count++] = index;
   tier_of(s, index)->ready++;
-  queue_if_due(s, number);
+  enlist(s, number);
 }
 
 /* Would another class be due when what is ready of this one has been launched? */
@@ -115,27 +125,29 @@ static bool helps_another(const schedule_t *s, const class_t *class) {
 }
 
 /* The class of whose highest rank the largest share is ready, of several one that helps another; something is
- * ready when nothing is due. */
+ * ready when nothing is due. Classes that have nothing ready any more leave the list. */
 static uint32_t find_readiest(schedule_t *s) {
-  uint32_t count = (uint32_t)s->classes.count, best = NO_CLASS, searched = 0;
+  uint32_t best = NO_CLASS;
   double best_share = -1;
   bool best_helps = false;
-  for (uint32_t i = 0; i < count && searched < CLASSES_SEARCHED; i++) {
-    uint32_t number = (s->searched_from + i) % count;
-    const class_t *class = &s->classes.items[number];
-    if (!class->ready_count) continue;
+  for (size_t i = 0; i < s->waiting_count && i < CLASSES_SEARCHED;) {
+    uint32_t number = s->waiting[i];
+    class_t *class = &s->classes.items[number];
+    if (!class->ready_count) {
+      class->is_waiting = false;
+      s->waiting[i] = s->waiting[--s->waiting_count];
+      continue;
+    }
+    i++;
     const tier_t *top = &class->tiers[class->tier];
     double share = (double)top->ready / top->left;
     bool helps = share >= best_share && helps_another(s, class);
-    if (share > best_share || (share == best_share && helps && !best_helps)) {
-      best = number;
-      best_share = share;
-      best_helps = helps;
-    }
-    searched++;
+    if (share < best_share || (share == best_share && (best_helps || !helps))) continue;
+    best = number;
+    best_share = share;
+    best_helps = helps;
   }
   assert(best != NO_CLASS);
-  s->searched_from = best;
   return best;
 }
 
@@ -250,7 +262,7 @@ static void launch_class(schedule_t *s, uint32_t number) {
   }
   launch_company(s, class, ready, company);
   class->is_queued = false;
-  queue_if_due(s, number);
+  enlist(s, number);
 }
 
 static void run(schedule_t *s, uint32_t count) {

@@ -43,8 +43,8 @@ typedef struct {
   uint32_t tier, tier_count; /* the first that has groups left */
   uint32_t *ready, ready_count;
   uint32_t left;
-  uint32_t awaited; /* all groups before this place were ready once */
-  bool is_queued;
+  uint32_t awaited;           /* all groups before this place were ready once */
+  bool is_queued, is_waiting; /* in the lists of horizontal.c */
 } class_t;
 
 typedef struct {
