@@ -142,8 +142,13 @@ void kiln_emit_member_of_block(const kiln_emitter_t *emitter, kiln_buffer_t *out
   bool takes_turns = emitter->takes_turns;
   const char *pad = takes_turns ? "    " : "  ";
   if (takes_turns)
-    kiln_buffer_printf(out, "  for (unsigned turn = blockIdx.x; turn < %s[%s]; turn += gridDim.x) {\n",
-                       access_first(emitter), access_count(emitter));
+    kiln_buffer_printf(
+        out,
+        "  for (unsigned round = 0;; ++round) { // there and back: who began first comes last\n"
+        "    const unsigned place = round %% 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x;\n"
+        "    const unsigned turn = round * gridDim.x + place;\n"
+        "    if (turn >= %s[%s]) break;\n",
+        access_first(emitter), access_count(emitter));
   emit_search(emitter, out, takes_turns ? "turn" : "blockIdx.x", pad);
   emit_values(emitter, out, pad);
 }

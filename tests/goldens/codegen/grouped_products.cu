@@ -132,7 +132,10 @@ struct kiln_members {
 
 extern "C" __global__ void __launch_bounds__(64) kiln_contraction(
     const __grid_constant__ kiln_members table) {
-  for (unsigned turn = blockIdx.x; turn < table.first[table.count]; turn += gridDim.x) {
+  for (unsigned round = 0;; ++round) { // there and back: who began first comes last
+    const unsigned place = round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+    const unsigned turn = round * gridDim.x + place;
+    if (turn >= table.first[table.count]) break;
     unsigned low = 0, high = table.count;
     while (high - low > 1) {
       const unsigned middle = (low + high) / 2;
