@@ -5,7 +5,7 @@
  * public bug reports. The values are those of IEEE arithmetic and of PyTorch's documentation, written down
  * here; the reference evaluator must agree as well. Tensors whose addresses pass 2^31 lie in the emulated
  * device's sparse memory, of which little is touched.
- * Labels: device
+ * Labels: device, release-only (test_codegen_random runs the same code under the sanitizers)
  */
 #include <math.h>
 #include <setjmp.h>

@@ -2,6 +2,7 @@
  * as a framework's autograd gives it: attention under several masks, norms, softmax and cross entropy with
  * their gradients. The reference's values in f32 and f16, optimized and node by node; few launches where a
  * norm and its gradient are one kernel by structure.
+ * Labels: device, release-only (test_codegen_random runs the same code under the sanitizers)
  */
 #include <setjmp.h>
 #include <stdarg.h>
