@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SKIP_EXIT_CODE = 77 }; /* what scripts/check.py and the bundle's run.sh count as a skip */
-
 bool test_on_cuda(void) {
   const char *wanted = getenv("KILN_TEST_DEVICE");
   return wanted && !strcmp(wanted, "cuda");
@@ -23,7 +21,7 @@ bool test_on_cuda(void) {
 static void end_without_device(kiln_status_t status) {
   printf("no CUDA device: %s\n", kiln_status_message(status));
   fflush(stdout);
-  _Exit(SKIP_EXIT_CODE);
+  _Exit(TEST_SKIP_EXIT_CODE);
 }
 
 kiln_device_t *test_device_open(void) {

@@ -12,6 +12,9 @@
 #include "runtime/device.h"
 #include "runtime/driver/cuda.h"
 
+/* What a program ends with that is one skip as a whole; scripts/check.py and the bundle's run.sh count it. */
+enum { TEST_SKIP_EXIT_CODE = 77 };
+
 bool test_on_cuda(void);
 /* All checkers on where it is emulated. */
 kiln_device_t *test_device_open(void);
