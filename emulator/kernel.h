@@ -79,7 +79,8 @@ typedef struct {
   emu_tensor_type_t d_type, a_type, b_type, c_type;
   uint32_t d_registers, a_registers, b_registers, c_registers;
   bool saturate;
-  bool xor_popc; /* of b1: xor, not and */
+  bool xor_popc;        /* of b1: xor, not and */
+  bool a_column, b_row; /* of m8n8k4 of f16: A by columns, B by rows */
 } emu_mma_t;
 
 typedef enum {

@@ -78,6 +78,7 @@ const emu_inst_t *emu_exec_wmma_load(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_wmma_store(emu_warp_t *w, const emu_inst_t *i);
 /* exec_tensor.c */
 const emu_inst_t *emu_exec_mma(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_mma_quads(emu_warp_t *w, const emu_inst_t *i); /* exec_mma_quads.c */
 const emu_inst_t *emu_exec_load_matrix(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_store_matrix(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_move_matrix(emu_warp_t *w, const emu_inst_t *i);

@@ -51,29 +51,71 @@ static bool take_shape(emu_statement_t *s, emu_mma_t *m) {
   return false;
 }
 
-/* Which types may be multiplied and added up together. */
-static bool valid_sum(const emu_mma_t *m) {
-  uint32_t bits = bits_of(m->a_type);
-  bool integer = m->d_type == EMU_TENSOR_S32;
-  if (bits_of(m->b_type) != bits || integer != (m->c_type == EMU_TENSOR_S32)) return false;
-  if (integer != (m->a_type >= EMU_TENSOR_S8) || (m->a_type == EMU_TENSOR_B1) != (m->b_type == EMU_TENSOR_B1))
-    return false;
-  if ((m->d_type == EMU_TENSOR_F64) != (bits == 64) || (m->c_type == EMU_TENSOR_F64) != (bits == 64))
-    return false;
-  bool sums =
-      m->d_type == EMU_TENSOR_F64 || m->d_type == EMU_TENSOR_F32 || m->d_type == EMU_TENSOR_F16 || integer;
-  bool adds =
-      m->c_type == EMU_TENSOR_F64 || m->c_type == EMU_TENSOR_F32 || m->c_type == EMU_TENSOR_F16 || integer;
-  return sums && adds && m->a_type != EMU_TENSOR_F32 && m->a_type != EMU_TENSOR_S32;
+static bool is_float8(emu_tensor_type_t type) { return type == EMU_TENSOR_E4M3 || type == EMU_TENSOR_E5M2; }
+static bool is_short_integer(emu_tensor_type_t type) {
+  return type >= EMU_TENSOR_S8 && type <= EMU_TENSOR_U4;
 }
 
-/* Depths that exist for an element of so many bits. m8n8k4 of f16 is of sm_70 alone, with a layout of its
- * own. */
+/* Factors are of one type, or both 8-bit floats, or integers of one width. */
+static bool valid_factors(const emu_mma_t *m) {
+  if (m->a_type == m->b_type) return m->a_type != EMU_TENSOR_F32 && m->a_type != EMU_TENSOR_S32;
+  if (is_float8(m->a_type) && is_float8(m->b_type)) return true;
+  return is_short_integer(m->a_type) && is_short_integer(m->b_type) &&
+         bits_of(m->a_type) == bits_of(m->b_type);
+}
+
+static bool valid_sum_type(emu_tensor_type_t factor, emu_tensor_type_t sum) {
+  if (factor >= EMU_TENSOR_S8) return sum == EMU_TENSOR_S32;
+  if (factor == EMU_TENSOR_F64) return sum == EMU_TENSOR_F64;
+  bool half = factor == EMU_TENSOR_F16 || is_float8(factor);
+  return sum == EMU_TENSOR_F32 || (half && sum == EMU_TENSOR_F16);
+}
+
+/* Which types may be multiplied and added up together. */
+static bool valid_sum(const emu_mma_t *m) {
+  return valid_factors(m) && valid_sum_type(m->a_type, m->d_type) && valid_sum_type(m->a_type, m->c_type) &&
+         (!m->saturate || is_short_integer(m->a_type));
+}
+
+/* m8n8k4 of f16: four products, each of eight lanes. */
+static bool is_quad(const emu_mma_t *m) { return m->m == 8 && m->k == 4 && m->a_type == EMU_TENSOR_F16; }
+
+/* Depths that exist for an element of so many bits. */
 static bool valid_mma(const emu_mma_t *m) {
   uint32_t bits = bits_of(m->a_type), least = bits == 64 ? 4 : 128 / bits;
   if (!valid_sum(m)) return false;
-  if (m->m == 8) return (bits <= 8 || bits == 64) && m->k == least;
+  if (is_quad(m)) return m->d_type == EMU_TENSOR_F32 || m->c_type == EMU_TENSOR_F16;
+  if (m->d_type != m->c_type || m->a_column || m->b_row) return false;
+  if (m->m == 8) return (bits <= 8 || bits == 64) && m->k == least && !is_float8(m->a_type);
   return m->k == least || m->k == 2 * least || (bits == 64 && m->k == 16);
+}
+
+/* Takes ".row.col": how A lies, then how B does. */
+static bool take_layouts(emu_statement_t *s, emu_mma_t *m) {
+  bool columns[2];
+  for (uint32_t n = 0, part = 1; n < 2; n++) {
+    while (part < s->part_count && strcmp(s->parts[part], "row") != 0 && strcmp(s->parts[part], "col") != 0)
+      part++;
+    if (part == s->part_count) return false;
+    columns[n] = strcmp(s->parts[part], "col") == 0;
+    emu_take(s, s->parts[part]);
+  }
+  m->a_column = columns[0];
+  m->b_row = !columns[1];
+  return true;
+}
+
+static void count_registers(emu_mma_t *m) {
+  if (is_quad(m)) {
+    m->a_registers = m->b_registers = 2;
+    m->c_registers = m->c_type == EMU_TENSOR_F32 ? 8 : 4;
+    m->d_registers = m->d_type == EMU_TENSOR_F32 ? 8 : 4;
+    return;
+  }
+  m->d_registers = registers_of(m->m * 8, m->d_type);
+  m->a_registers = registers_of(m->m * m->k, m->a_type);
+  m->b_registers = registers_of(8 * m->k, m->b_type);
+  m->c_registers = registers_of(m->m * 8, m->c_type);
 }
 
 static uint32_t fragment(emu_builder_t *b, const emu_statement_t *s, uint32_t operand, uint32_t count,
@@ -89,8 +131,7 @@ static uint32_t fragment(emu_builder_t *b, const emu_statement_t *s, uint32_t op
 static void decode_mma(emu_builder_t *b, emu_statement_t *s) {
   emu_statement_t original = *s;
   emu_mma_t *m = KILN_NEW(&b->m->arena, emu_mma_t);
-  bool right = emu_take(s, "sync") && emu_take(s, "aligned") && emu_take(s, "row") && emu_take(s, "col") &&
-               take_shape(s, m);
+  bool right = emu_take(s, "sync") && emu_take(s, "aligned") && take_layouts(s, m) && take_shape(s, m);
   m->saturate = emu_take(s, "satfinite");
   m->xor_popc = emu_take(s, "xor");
   emu_take(s, "and");
@@ -103,10 +144,7 @@ static void decode_mma(emu_builder_t *b, emu_statement_t *s) {
   m->c_type = tensor_type(b, &original, s->parts[4]);
   if (!valid_mma(m)) emu_unknown(b, &original);
   emu_operands(b, &original, 4, 4);
-  m->d_registers = registers_of(m->m * 8, m->d_type);
-  m->a_registers = registers_of(m->m * m->k, m->a_type);
-  m->b_registers = registers_of(8 * m->k, m->b_type);
-  m->c_registers = registers_of(m->m * 8, m->c_type);
+  count_registers(m);
   bool wide = m->a_type == EMU_TENSOR_F64;
   emu_type_t type = {wide ? "b64" : "b32", EMU_T_BITS, wide ? 8 : 4};
   uint32_t args[64], count = 0;
@@ -115,8 +153,10 @@ static void decode_mma(emu_builder_t *b, emu_statement_t *s) {
   count += fragment(b, s, 2, m->b_registers, type, args + count);
   count += fragment(b, s, 3, m->c_registers, type, args + count);
   emu_put(b, s,
-          (emu_inst_t){
-              .fn = emu_exec_mma, .class = EMU_CLASS_TENSOR, .mma = m, .args = emu_args(b, args, count)});
+          (emu_inst_t){.fn = is_quad(m) ? emu_exec_mma_quads : emu_exec_mma,
+                       .class = EMU_CLASS_TENSOR,
+                       .mma = m,
+                       .args = emu_args(b, args, count)});
 }
 
 /* --- wmma --- */

@@ -19,24 +19,43 @@
 typedef struct {
   const char *shape, *d, *a, *b; /* c has d's type */
   int m, k;
+  const char *operation; /* of single bits, else NULL */
 } case_t;
 
 static const case_t cases[] = {
-    {"m16n8k16", "f32", "f16", "f16", 16, 16}, {"m16n8k8", "f32", "f16", "f16", 16, 8},
-    {"m16n8k16", "f16", "f16", "f16", 16, 16}, {"m16n8k16", "f32", "bf16", "bf16", 16, 16},
-    {"m16n8k8", "f32", "bf16", "bf16", 16, 8}, {"m16n8k8", "f32", "tf32", "tf32", 16, 8},
-    {"m16n8k4", "f32", "tf32", "tf32", 16, 4}, {"m8n8k4", "f64", "f64", "f64", 8, 4},
-    {"m16n8k8", "f64", "f64", "f64", 16, 8},   {"m16n8k16", "f64", "f64", "f64", 16, 16},
-    {"m16n8k32", "s32", "s8", "s8", 16, 32},   {"m16n8k16", "s32", "u8", "s8", 16, 16},
-    {"m8n8k16", "s32", "s8", "u8", 8, 16},     {"m16n8k64", "s32", "s4", "s4", 16, 64},
-    {"m16n8k32", "s32", "u4", "s4", 16, 32},   {"m8n8k32", "s32", "s4", "u4", 8, 32},
+    {"m16n8k16", "f32", "f16", "f16", 16, 16, NULL},
+    {"m16n8k8", "f32", "f16", "f16", 16, 8, NULL},
+    {"m16n8k16", "f16", "f16", "f16", 16, 16, NULL},
+    {"m16n8k16", "f32", "bf16", "bf16", 16, 16, NULL},
+    {"m16n8k8", "f32", "bf16", "bf16", 16, 8, NULL},
+    {"m16n8k8", "f32", "tf32", "tf32", 16, 8, NULL},
+    {"m16n8k4", "f32", "tf32", "tf32", 16, 4, NULL},
+    {"m8n8k4", "f64", "f64", "f64", 8, 4, NULL},
+    {"m16n8k8", "f64", "f64", "f64", 16, 8, NULL},
+    {"m16n8k16", "f64", "f64", "f64", 16, 16, NULL},
+    {"m16n8k32", "s32", "s8", "s8", 16, 32, NULL},
+    {"m16n8k16", "s32", "u8", "s8", 16, 16, NULL},
+    {"m8n8k16", "s32", "s8", "u8", 8, 16, NULL},
+    {"m16n8k64", "s32", "s4", "s4", 16, 64, NULL},
+    {"m16n8k32", "s32", "u4", "s4", 16, 32, NULL},
+    {"m8n8k32", "s32", "s4", "u4", 8, 32, NULL},
+    {"m16n8k4", "f64", "f64", "f64", 16, 4, NULL},
+    {"m16n8k8", "f16", "f16", "f16", 16, 8, NULL},
+    {"m16n8k16", "f32", "e4m3", "e5m2", 16, 16, NULL},
+    {"m16n8k32", "f32", "e5m2", "e4m3", 16, 32, NULL},
+    {"m16n8k32", "f16", "e4m3", "e4m3", 16, 32, NULL},
+    {"m8n8k128", "s32", "b1", "b1", 8, 128, ".xor.popc"},
+    {"m16n8k128", "s32", "b1", "b1", 16, 128, ".and.popc"},
+    {"m16n8k256", "s32", "b1", "b1", 16, 256, ".xor.popc"},
+    {"m16n8k256", "s32", "b1", "b1", 16, 256, ".and.popc"},
 };
 
 static int bits_of(const char *type) {
   if (!strcmp(type, "f64")) return 64;
   if (strstr(type, "32")) return 32;
   if (strstr(type, "16")) return 16;
-  return type[1] == '8' ? 8 : 4;
+  if (type[0] == 'e') return 8;
+  return type[1] == '8' ? 8 : type[0] == 'b' ? 1 : 4;
 }
 
 typedef struct {
@@ -54,6 +73,9 @@ static place_t place_a(const case_t *c, int lane, int i) {
   if (bits == 32) return (place_t){i == 0 ? group : group + 8, member};
   if (bits == 64 && c->m == 8) return (place_t){group, member};
   if (bits == 64) return (place_t){i % 2 == 0 ? group : group + 8, i / 2 * 4 + member};
+  if (bits == 1)
+    return (place_t){c->m == 8 || i < 32 || (i >= 64 && i < 96) ? group : group + 8,
+                     member * 32 + (i & 31) + (i >= 64 ? 128 : 0)};
   if (bits == 4)
     return (place_t){i < 8 || (i >= 16 && i < 24) ? group : group + 8,
                      member * 8 + (i & 7) + (i >= 16 ? 32 : 0)};
@@ -67,6 +89,7 @@ static place_t place_b(const case_t *c, int lane, int i) {
   if (bits == 16) return (place_t){member * 2 + (i & 1) + (i >= 2 ? 8 : 0), group};
   if (bits >= 32) return (place_t){member + 4 * i, group};
   if (bits == 8) return (place_t){member * 4 + (i & 3) + (i >= 4 ? 16 : 0), group};
+  if (bits == 1) return (place_t){member * 32 + (i & 31) + (i >= 32 ? 128 : 0), group};
   return (place_t){member * 8 + (i & 7) + (i >= 8 ? 32 : 0), group};
 }
 
@@ -75,7 +98,18 @@ static place_t place_c(const case_t *c, int lane, int i) {
   return (place_t){(lane >> 2) + (i >= 2 ? 8 : 0), lane % 4 * 2 + (i & 1)};
 }
 
+/* Small integers in 8-bit floats: a power of two and the digits behind it. */
+static uint64_t encode_float8(int fraction, int bias, int value) {
+  int magnitude = abs(value), exponent = 0;
+  while (magnitude >> (exponent + 1)) exponent++;
+  if (!magnitude) return 0;
+  int digits = ((magnitude << fraction) >> exponent) & ((1 << fraction) - 1);
+  return (uint64_t)((value < 0 ? 128 : 0) | (exponent + bias) << fraction | digits);
+}
+
 static uint64_t encode(const char *type, int value) {
+  if (!strcmp(type, "e4m3")) return encode_float8(3, 7, value);
+  if (!strcmp(type, "e5m2")) return encode_float8(2, 15, value);
   uint64_t bits = 0;
   double wide = value;
   float narrow = (float)value;
@@ -93,7 +127,7 @@ static uint64_t encode(const char *type, int value) {
 }
 
 typedef place_t (*placing_t)(const case_t *c, int lane, int i);
-#define MOST_COLUMNS 64
+#define MOST_COLUMNS 256
 
 /* The registers of 32 lanes that hold a matrix; returns how many each lane has. */
 static int pack(const case_t *c, const char *type, placing_t placing, int elements,
@@ -139,9 +173,10 @@ static CUmodule compile(const case_t *c, int d, int a, int b) {
   snprintf(source, sizeof source,
            "extern \"C\" __global__ void k(const %s *a, const %s *b, const %s *c, %s *o) {\n"
            "  int l = threadIdx.x; %s r[%d];\n"
-           "  asm volatile(\"mma.sync.aligned.%s.row.col.%s.%s.%s.%s %s;\" : %s : %s);\n"
+           "  asm volatile(\"mma.sync.aligned.%s.row.col.%s.%s.%s.%s%s %s;\" : %s : %s);\n"
            "  for (int n = 0; n < %d; n++) o[l * %d + n] = r[n];\n}\n",
-           type, type, type, type, type, d, c->shape, c->d, c->a, c->b, c->d, braces, outputs, inputs, d, d);
+           type, type, type, type, type, d, c->shape, c->d, c->a, c->b, c->d,
+           c->operation ? c->operation : "", braces, outputs, inputs, d, d);
   return emu_compile_for(source, "compute_90");
 }
 
@@ -152,12 +187,18 @@ static CUdeviceptr upload(const uint64_t *registers, int count, bool wide) {
   return wide ? emu_upload(registers, (size_t)count * 8) : emu_upload(narrow, (size_t)count * 4);
 }
 
-static int a_values[16][MOST_COLUMNS], b_values[64][MOST_COLUMNS], c_values[16][MOST_COLUMNS],
+static int a_values[16][MOST_COLUMNS], b_values[256][MOST_COLUMNS], c_values[16][MOST_COLUMNS],
     d_values[16][MOST_COLUMNS];
+
+/* Of single bits: whether they differ, or whether both are set. */
+static int product(const case_t *c, int a, int b) {
+  if (!c->operation) return a * b;
+  return c->operation[1] == 'x' ? (a ^ b) & 1 : a & b & 1;
+}
 
 static void fill_matrices(const case_t *c) {
   bool unsigned_a = c->a[0] == 'u', unsigned_b = c->b[0] == 'u';
-  for (int row = 0; row < 64; row++)
+  for (int row = 0; row < 256; row++)
     for (int column = 0; column < MOST_COLUMNS; column++) {
       if (row < 16) a_values[row][column] = (row * 7 + column * 3) % 16 - (unsigned_a ? 0 : 8);
       b_values[row][column] = (row * 5 + column * 11) % 16 - (unsigned_b ? 0 : 8);
@@ -166,7 +207,7 @@ static void fill_matrices(const case_t *c) {
   for (int row = 0; row < c->m; row++)
     for (int column = 0; column < 8; column++) {
       int sum = c_values[row][column];
-      for (int k = 0; k < c->k; k++) sum += a_values[row][k] * b_values[k][column];
+      for (int k = 0; k < c->k; k++) sum += product(c, a_values[row][k], b_values[k][column]);
       d_values[row][column] = sum;
     }
 }
@@ -225,10 +266,119 @@ static void ldmatrix_spreads_rows_over_lanes(void **state) {
     }
 }
 
+/* --- m8n8k4 of f16: four products at once, a layout of its own, A and B by rows or columns --- */
+
+/* Where element n of a lane lies, straight from the tables of the ISA. */
+static place_t quad_place(char matrix, bool by_rows, bool wide, int lane, int n) {
+  int r = lane % 4, h = lane < 16 ? 0 : 4;
+  if (matrix == 'a') return by_rows ? (place_t){r + h, n} : (place_t){n + h, r};
+  if (matrix == 'b') return by_rows ? (place_t){r, n + h} : (place_t){n, r + h};
+  return wide ? (place_t){(r & 1) + (n & 2) + h, (n & 4) + (r & 2) + (n & 1)} : (place_t){r + h, n};
+}
+
+static void put_quads(char matrix, bool by_rows, bool wide, int values[4][8][8], uint32_t *registers) {
+  int count = matrix == 'a' || matrix == 'b' ? 4 : 8;
+  for (int lane = 0; lane < 32; lane++)
+    for (int n = 0; n < count; n++) {
+      place_t at = quad_place(matrix, by_rows, wide, lane, n);
+      int value = values[lane % 16 / 4][at.row][at.column];
+      if (wide)
+        registers[lane * 8 + n] = (uint32_t)encode("f32", value);
+      else
+        ((uint16_t *)registers)[lane * count + n] = (uint16_t)encode("f16", value);
+    }
+}
+
+static void mma_of_quads_computes_four_products_in_every_layout(void **state) {
+  (void)state;
+  static const char *const layouts[] = {"row", "col"};
+  static const char *const sums[][2] = {{"f32", "f32"}, {"f16", "f16"}, {"f32", "f16"}};
+  static int a[4][8][8], b[4][8][8], c[4][8][8], d[4][8][8];
+  static uint32_t ra[64], rb[64], rc[256], want[256], got[256];
+  for (int q = 0; q < 4; q++)
+    for (int row = 0; row < 8; row++)
+      for (int column = 0; column < 8; column++) {
+        a[q][row][column] = (row * 5 + column * 3 + q) % 9 - 4;
+        b[q][row][column] = (row * 7 + column * 2 + q * 3) % 11 - 5;
+        c[q][row][column] = (row * 3 + column + q) % 13 - 6;
+        d[q][row][column] = c[q][row][column];
+      }
+  for (int q = 0; q < 4; q++)
+    for (int row = 0; row < 8; row++)
+      for (int column = 0; column < 8; column++)
+        for (int k = 0; k < 4; k++) d[q][row][column] += a[q][row][k] * b[q][k][column];
+  for (int kind = 0; kind < 12; kind++) {
+    const char *const *types = sums[kind / 4];
+    bool a_rows = kind % 2 == 0, b_rows = kind / 2 % 2 == 0, d_wide = types[0][1] == '3',
+         c_wide = types[1][1] == '3';
+    char ptx[4096];
+    const char *d_list = d_wide ? "{d0,d1,d2,d3,d4,d5,d6,d7}" : "{d0,d1,d2,d3}",
+               *c_list = c_wide ? "{c0,c1,c2,c3,c4,c5,c6,c7}" : "{c0,c1,c2,c3}";
+    put_quads('a', a_rows, false, a, ra);
+    put_quads('b', b_rows, false, b, rb);
+    put_quads('c', false, c_wide, c, rc);
+    put_quads('c', false, d_wide, d, want);
+    snprintf(
+        ptx, sizeof ptx,
+        ".version 7.0\n.target sm_80\n.address_size 64\n"
+        ".visible .entry k(.param .u64 pa, .param .u64 pb, .param .u64 pc, .param .u64 pd)\n{\n"
+        ".reg .b32 t, a<2>, b<2>, c<8>, d<8>;\n.reg .b64 at;\nmov.u32 t, %%tid.x;\n"
+        "ld.param.u64 at, [pa];\nmad.wide.u32 at, t, 8, at;\nld.global.v2.b32 {a0,a1}, [at];\n"
+        "ld.param.u64 at, [pb];\nmad.wide.u32 at, t, 8, at;\nld.global.v2.b32 {b0,b1}, [at];\n"
+        "ld.param.u64 at, [pc];\nmad.wide.u32 at, t, %d, at;\nld.global.v4.b32 {c0,c1,c2,c3}, [at];\n%s"
+        "mma.sync.aligned.m8n8k4.%s.%s.%s.f16.f16.%s %s, {a0,a1}, {b0,b1}, %s;\n"
+        "ld.param.u64 at, [pd];\nmad.wide.u32 at, t, %d, at;\nst.global.v4.b32 [at], {d0,d1,d2,d3};\n%sret;\n}\n",
+        c_wide ? 32 : 16, c_wide ? "ld.global.v4.b32 {c4,c5,c6,c7}, [at+16];\n" : "", layouts[!a_rows],
+        layouts[!b_rows], types[0], types[1], d_list, c_list, d_wide ? 32 : 16,
+        d_wide ? "st.global.v4.b32 [at+16], {d4,d5,d6,d7};\n" : "");
+    CUmodule module;
+    EMU_OK(cuModuleLoadData(&module, ptx));
+    CUdeviceptr pa = emu_upload(ra, sizeof ra), pb = emu_upload(rb, sizeof rb),
+                pc = emu_upload(rc, sizeof rc), pd = emu_alloc(sizeof got);
+    EMU_OK(emu_run(emu_function(module, "k"), 1, 32, 0, EMU_ARGS(&pa, &pb, &pc, &pd)));
+    emu_download(got, pd, d_wide ? 1024 : 512);
+    for (int n = 0; n < (d_wide ? 256 : 128); n++)
+      if (got[n] != want[n])
+        fail_msg("%s.%s %s: word %d is %x, not %x", layouts[!a_rows], layouts[!b_rows], types[0], n, got[n],
+                 want[n]);
+    assert_int_equal(emu_last_launch().counters.tensor_operations, 4 * 8 * 8 * 4);
+  }
+}
+
+/* --- what does not exist --- */
+
+static void products_that_the_isa_does_not_have_are_refused(void **state) {
+  (void)state;
+  static const char *const operations[] = {"m16n8k16.row.col.f16.bf16.bf16.f16",
+                                           "m16n8k16.row.col.f32.f16.bf16.f32",
+                                           "m16n8k16.row.col.f32.f16.f16.f16",
+                                           "m16n8k16.row.col.f32.e4m3.s8.f32",
+                                           "m16n8k16.col.col.f32.f16.f16.f32",
+                                           "m16n8k16.row.row.f32.f16.f16.f32",
+                                           "m16n8k16.row.col.satfinite.f32.f16.f16.f32",
+                                           "m16n8k4.row.col.f32.f16.f16.f32",
+                                           "m8n8k8.row.col.f32.f16.f16.f32",
+                                           "m8n8k4.row.col.f16.f16.f16.f32"};
+  for (size_t n = 0; n < sizeof operations / sizeof operations[0]; n++) {
+    char ptx[512];
+    CUmodule module;
+    snprintf(ptx, sizeof ptx,
+             ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 r<8>;\n"
+             "mma.sync.aligned.%s {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1}, {r0,r1,r2,r3};\nret;\n}\n",
+             operations[n]);
+    EMU_RESULT(cuModuleLoadData(&module, ptx), CUDA_ERROR_INVALID_PTX);
+    assert_non_null(strstr(emu_report(), "PTX line 7: unknown instruction 'mma.sync"));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(mma_of_every_shape_is_the_matrix_product, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(ldmatrix_spreads_rows_over_lanes, emu_setup, emu_teardown),
+      cmocka_unit_test_setup_teardown(mma_of_quads_computes_four_products_in_every_layout, emu_setup,
+                                      emu_teardown),
+      cmocka_unit_test_setup_teardown(products_that_the_isa_does_not_have_are_refused, emu_setup,
+                                      emu_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
