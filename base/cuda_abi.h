@@ -197,6 +197,12 @@ typedef enum CUmemorytype_enum {
   CU_MEMORYTYPE_DEVICE = 2,
 } CUmemorytype;
 
+typedef enum CUlimit_enum {
+  CU_LIMIT_STACK_SIZE = 0, /* bytes per thread */
+  CU_LIMIT_PRINTF_FIFO_SIZE = 1,
+  CU_LIMIT_MALLOC_HEAP_SIZE = 2,
+} CUlimit;
+
 typedef enum CUdriverProcAddressQueryResult_enum {
   CU_GET_PROC_ADDRESS_SUCCESS = 0,
   CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND = 1,

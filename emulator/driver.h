@@ -105,6 +105,7 @@ struct CUctx_st {
   unsigned checks;
   bool counting, deterministic;
   uint64_t instruction_limit;
+  size_t limits[3];            /* by CUlimit; the stack's is the one that matters here */
   kiln_emu_launch_t *launches; /* ring of EMU_LAUNCHES_KEPT */
   uint64_t launch_count;
   uint64_t serial; /* of the launch submitted last */

@@ -26,6 +26,9 @@ CUresult emu_current(CUcontext *out_context) {
 
 /* --- contexts --- */
 
+/* What a driver begins with: a thread's stack, the buffer of printf, the heap of malloc. */
+static const size_t default_limits[] = {1024, 1u << 20, 8u << 20};
+
 static CUresult create_context(CUcontext *out_context) {
   emu_driver_t *driver = emu_driver();
   CUcontext context = calloc(1, sizeof *context);
@@ -36,6 +39,7 @@ static CUresult create_context(CUcontext *out_context) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   context->launches = launches;
+  memcpy(context->limits, default_limits, sizeof default_limits);
   kiln_buffer_init(&context->report);
   emu_memory_init(&context->memory, driver->model->memory_bytes);
   emu_queue_init(context);
@@ -190,6 +194,35 @@ CUresult cuCtxSynchronize(void) {
   CUresult result = emu_current(&context);
   if (!result) result = emu_capture_check_all(context);
   return result ? result : emu_drain(context, NULL);
+}
+
+static CUresult find_limit(CUlimit limit, CUcontext *out_context) {
+  CUresult result = emu_current(out_context);
+  if (result) return result;
+  return (unsigned)limit <= CU_LIMIT_MALLOC_HEAP_SIZE ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
+}
+
+CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
+  CUcontext context;
+  CUresult result = find_limit(limit, &context);
+  if (result) return result;
+  /* 512 KiB are what a thread's local memory may be, CUDA C++ Programming Guide. */
+  if (limit == CU_LIMIT_STACK_SIZE && value > 512u << 10) return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&context->lock);
+  context->limits[limit] = value;
+  pthread_mutex_unlock(&context->lock);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetLimit(size_t *value, CUlimit limit) {
+  CUcontext context;
+  CUresult result = find_limit(limit, &context);
+  if (result) return result;
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&context->lock);
+  *value = context->limits[limit];
+  pthread_mutex_unlock(&context->lock);
+  return CUDA_SUCCESS;
 }
 
 /* --- modules --- */

@@ -1,12 +1,10 @@
-/* emulator/exec_mma_quads.c: mma.m8n8k4 of f16, the shape that Volta's tensor cores have: a warp computes four
- * products of 8 x 8 x 4, each by two quads of lanes, q and q + 4 (lanes 4q to 4q+3 and 16 more).
+/* emulator/exec_mma_quads.c: mma.m8n8k4 of f16, the shape that Volta's tensor cores have: a warp computes
+ * four products of 8 x 8 x 4, each by two quads of lanes, q and q + 4 (lanes 4q to 4q+3 and 16 more).
  *
- * Layout (PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f16"), with r = lane % 4, and h = 4 for the upper quad,
- * else 0:
- *   A by rows     element n: row r + h, column n           by columns  row n + h, column r
- *   B by columns  element n: row n, column r + h           by rows     row r, column n + h
- *   C, D of f16   element n: row r + h, column n
- *   C, D of f32   element n: row (r & 1) + (n & 2) + h, column (n & 4) + (r & 2) + (n & 1)
+ * Layout (PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f16"), with r = lane % 4, and h = 4 for the upper
+ * quad, else 0: A by rows     element n: row r + h, column n           by columns  row n + h, column r B by
+ * columns  element n: row n, column r + h           by rows     row r, column n + h C, D of f16   element n:
+ * row r + h, column n C, D of f32   element n: row (r & 1) + (n & 2) + h, column (n & 4) + (r & 2) + (n & 1)
  * Sums are taken in double and rounded once. Called for the whole warp; see ops.h.
  */
 #include "emulator/exec_tensor.h"
@@ -30,8 +28,8 @@ static double half_at(emu_warp_t *w, const uint32_t *registers, uint32_t lane, u
   return emu_tensor_element(w, registers[n / 2], lane, EMU_TENSOR_F16, n % 2);
 }
 
-static void read_factors(emu_warp_t *w, const emu_mma_t *m, const uint32_t *a, const uint32_t *b, uint32_t lane,
-                         quad_tiles_t *t) {
+static void read_factors(emu_warp_t *w, const emu_mma_t *m, const uint32_t *a, const uint32_t *b,
+                         uint32_t lane, quad_tiles_t *t) {
   uint32_t r = lane % 4, h = lane & 16 ? 4 : 0;
   for (uint32_t n = 0; n < 4; n++) {
     *(m->a_column ? &t->a[n + h][r] : &t->a[r + h][n]) = half_at(w, a, lane, n);

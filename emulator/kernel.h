@@ -148,6 +148,24 @@ typedef struct {
   uint32_t offset, bytes, align;
 } emu_param_t;
 
+/* What a call within a cycle of calls keeps, for the caller's return: the registers of all functions that are
+ * in cycles, and their parameters and variables in local memory. */
+typedef struct {
+  uint32_t offset, width; /* width: lane bytes, 0 for a predicate */
+} emu_saved_slot_t;
+typedef struct {
+  uint32_t offset, bytes;
+} emu_saved_range_t;
+typedef struct {
+  emu_saved_slot_t *slots;
+  size_t slot_count, slot_capacity;
+  emu_saved_range_t *ranges;
+  size_t range_count, range_capacity;
+  uint32_t record_bytes; /* of one lane */
+  uint32_t result_bytes; /* the most that a call gives back */
+  uint32_t frame_bytes;  /* what a call takes of the modelled stack */
+} emu_saved_t;
+
 /* A constant operand: every lane of its frame vector holds `bits`. */
 typedef struct {
   uint32_t offset;
@@ -239,6 +257,7 @@ typedef struct {
   uint32_t local_bytes;  /* per thread */
   uint32_t site_count;   /* memory instructions */
   uint32_t max_threads;  /* .maxntid, else 1024 */
+  emu_saved_t saved;     /* empty without recursion */
   uint32_t register_estimate;
   bool may_wait; /* has strong loads or atomics with results */
 } emu_kernel_t;

@@ -37,6 +37,7 @@ emu_launch_t *emu_launch_create(const emu_launch_setup_t *setup) {
   launch->block_count = (uint64_t)setup->grid[0] * setup->grid[1] * setup->grid[2];
   launch->resident_limit = setup->resident_limit ? setup->resident_limit : 1;
   launch->instruction_limit = setup->instruction_limit;
+  launch->stack_bytes = setup->stack_bytes;
   launch->checks = setup->checks;
   launch->serial = setup->serial;
   if (setup->checks) launch->finding_counts = calloc(setup->kernel->code_count, 1);
@@ -182,7 +183,10 @@ static void free_block(emu_block_t *block) {
   if (!block) return;
   emu_sectors_deinit(&block->sectors);
   emu_shadow_destroy(block->shadow);
-  for (uint32_t n = 0; block->warps && n < block->warp_count; n++) free(block->warps[n].copies);
+  for (uint32_t n = 0; block->warps && n < block->warp_count; n++) {
+    free(block->warps[n].copies);
+    emu_stacks_destroy(block->warps[n].stacks);
+  }
   free(block->warps);
   free(block->transfers);
   free(block->frames);
@@ -242,6 +246,7 @@ static void start_warp(emu_block_t *block, uint32_t index, emu_worker_t *worker)
   w->at_barrier = w->at_warp_sync = w->same_pc = w->served = w->yields = 0;
   w->group = w->mask = w->copy_count = w->cluster_arrived = 0;
   w->fresh = true;
+  emu_stacks_restart(w->stacks);
   w->index = index;
   w->block = block;
   w->worker = worker;

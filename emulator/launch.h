@@ -14,6 +14,7 @@ typedef struct {
   uint32_t dynamic_shared_bytes;
   uint64_t resident_limit;
   uint64_t instruction_limit;
+  uint64_t stack_bytes; /* per thread, for functions that call themselves */
   unsigned checks;
   uint64_t serial; /* of the launch in its context, from 1 */
   bool counting;

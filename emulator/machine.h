@@ -46,6 +46,13 @@ typedef struct {
   uint32_t warp, lane, group;
 } emu_transfer_t;
 
+/* What a lane's calls within a cycle of calls have kept, the latest last. */
+typedef struct {
+  unsigned char *bytes;
+  size_t used, capacity;
+  uint32_t calls;
+} emu_stack_t;
+
 struct emu_warp {
   unsigned char *frame;
   uint32_t mask;  /* lanes that run the current instruction */
@@ -65,6 +72,7 @@ struct emu_warp {
   uint32_t copy_count, copy_capacity;
   uint32_t copy_group[32];  /* groups that each lane has committed */
   uint32_t bulk_group[32];  /* likewise, of bulk copies */
+  emu_stack_t *stacks;      /* of 32 lanes; NULL until a function calls itself */
   uint32_t cluster_arrived; /* lanes that arrived at the cluster's barrier and have yet to pass it */
   int64_t budget;           /* instructions until the warp is preempted */
   uint32_t yields;          /* back edges the group took while others were kept waiting */
@@ -119,6 +127,7 @@ struct emu_launch {
   uint64_t block_count;
   uint64_t resident_limit; /* blocks that the modelled device holds at a time */
   uint64_t instruction_limit;
+  uint64_t stack_bytes; /* that a thread's calls may take */
   unsigned checks;
   bool counting;
   bool deterministic; /* blocks take turns on one thread, and clocks count instructions */
@@ -164,6 +173,10 @@ const emu_inst_t *emu_fault(emu_warp_t *w, const emu_inst_t *i, uint32_t lane, C
 const emu_inst_t *emu_reschedule(emu_warp_t *w);
 /* Puts the running group's lanes down at `pc` and reschedules. */
 const emu_inst_t *emu_jump(emu_warp_t *w, uint32_t lanes, uint32_t pc);
+
+void emu_stacks_destroy(emu_stack_t *stacks); /* accepts NULL */
+/* Empties them, for the next block. */
+void emu_stacks_restart(emu_stack_t *stacks);
 
 /* Copies that `lanes` committed happen, apart from the last `groups_left` groups. */
 void emu_copies_finish(emu_warp_t *w, uint32_t lanes, uint32_t groups_left);

@@ -36,6 +36,10 @@ const emu_inst_t *emu_exec_unpack(emu_warp_t *w,
 const emu_inst_t *emu_exec_widen(emu_warp_t *w, const emu_inst_t *i);  /* 4-byte lanes to 8; is_signed */
 const emu_inst_t *emu_exec_narrow(emu_warp_t *w, const emu_inst_t *i); /* 8-byte lanes to 4 */
 
+/* exec_recursion.c */
+const emu_inst_t *emu_exec_push(emu_warp_t *w, const emu_inst_t *i);
+const emu_inst_t *emu_exec_pop(emu_warp_t *w, const emu_inst_t *i);
+
 /* exec_barrier.c */
 const emu_inst_t *emu_exec_barrier(emu_warp_t *w, const emu_inst_t *i);
 const emu_inst_t *emu_exec_warp_barrier(emu_warp_t *w, const emu_inst_t *i);

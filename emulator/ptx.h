@@ -5,9 +5,9 @@
  *        -> instructions (ptx_decode.c and the ptx_decode_*.c beside it) -> emu_kernel_t
  *
  * A kernel's code holds the functions that it calls, each once: their registers are part of the kernel's
- * frame, their parameters and locals part of its local memory, which is why recursion is refused. Errors
- * leave by longjmp to emu_module_load, with the line in the log; all memory is the module's arena. Thread:
- * the loading one.
+ * frame, their parameters and locals part of its local memory, so that calls within a cycle of calls keep
+ * them on a stack (ptx_recursion.c). Errors leave by longjmp to emu_module_load, with the line in the log;
+ * all memory is the module's arena. Thread: the loading one.
  */
 #ifndef KILN_EMULATOR_PTX_H
 #define KILN_EMULATOR_PTX_H
@@ -56,6 +56,7 @@ struct emu_symbol {
 typedef struct {
   const char *name;
   bool is_entry;
+  bool recursive;    /* in a cycle of calls, or between two */
   bool addressed;    /* of the first declaration: its address is taken, so that a call through a pointer may
                         reach it */
   size_t parameters; /* token after the name: "(" or, without parameters, the body or ";" */
@@ -125,6 +126,11 @@ emu_declaration_t emu_ptx_declaration(emu_module_t *m);
 
 /* The address of a function, which calls through pointers compare with; 0 when there is none of that name. */
 uint64_t emu_ptx_function_address(const emu_module_t *m, const char *name, size_t length);
+
+/* Marks the functions that may call themselves, directly or through others. */
+void emu_ptx_find_recursion(emu_module_t *m);
+/* The first declaration of the function, NULL when there is none. */
+emu_function_t *emu_ptx_function(const emu_module_t *m, const char *name, size_t length);
 
 /* Decodes one entry. */
 void emu_ptx_kernel(emu_module_t *m, const emu_function_t *entry, emu_kernel_t *out_kernel);

@@ -79,9 +79,15 @@ static uint64_t place(uint32_t *end, uint64_t bytes, uint64_t align, uint64_t li
   return offset;
 }
 
-static uint32_t place_local(emu_builder_t *b, uint64_t bytes, uint64_t align) {
-  return (uint32_t)place(&b->kernel->local_bytes, bytes, align < 8 ? 8 : align, EMU_MAX_LOCAL_BYTES, b,
-                         "local");
+/* A place in local memory for a variable or parameter of `owner`, NULL for the kernel itself. */
+static uint32_t place_local(emu_builder_t *b, const emu_instance_t *owner, uint64_t bytes, uint64_t align) {
+  emu_saved_t *saved = &b->kernel->saved;
+  emu_saved_range_t range = {.bytes = (uint32_t)bytes};
+  range.offset =
+      (uint32_t)place(&b->kernel->local_bytes, bytes, align < 8 ? 8 : align, EMU_MAX_LOCAL_BYTES, b, "local");
+  if (owner && owner->function->recursive)
+    KILN_PUSH(&b->m->arena, saved->ranges, saved->range_count, saved->range_capacity, range);
+  return range.offset;
 }
 
 static void read_variable(emu_builder_t *b, emu_space_t space) {
@@ -90,9 +96,17 @@ static void read_variable(emu_builder_t *b, emu_space_t space) {
   if (space == EMU_SPACE_SHARED)
     symbol.address = place(&b->kernel->shared_bytes, d.bytes, d.align, EMU_MAX_SHARED_BYTES, b, "shared");
   else
-    symbol.address = place_local(b, d.bytes, d.align);
+    symbol.address = place_local(b, b->current, d.bytes, d.align);
   define(b, d.name, symbol);
   emu_ptx_expect(b->m, ";");
+}
+
+/* A variable that is on the stack of a GPU. */
+static void read_local(emu_builder_t *b) {
+  uint32_t before = b->kernel->local_bytes;
+  read_variable(b, EMU_SPACE_LOCAL);
+  if (b->current && b->current->function->recursive)
+    b->kernel->saved.frame_bytes += b->kernel->local_bytes - before;
 }
 
 /* Module-scope names: variables in global and constant memory, and shared ones, which get a place on first
@@ -378,7 +392,9 @@ static void read_statements(emu_builder_t *b) {
       continue;
     else if (emu_ptx_accept(m, ".reg"))
       read_registers(b);
-    else if (emu_ptx_accept(m, ".local") || emu_ptx_accept(m, ".param"))
+    else if (emu_ptx_accept(m, ".local"))
+      read_local(b);
+    else if (emu_ptx_accept(m, ".param"))
       read_variable(b, EMU_SPACE_LOCAL);
     else if (emu_ptx_accept(m, ".shared"))
       read_variable(b, EMU_SPACE_SHARED);
@@ -442,7 +458,7 @@ static void instance_slot(emu_builder_t *b, emu_instance_t *instance, emu_declar
     instance->parameters = offsets;
     instance->parameter_bytes = bytes;
   }
-  instance->parameters[count] = place_local(b, d.bytes, d.align);
+  instance->parameters[count] = place_local(b, instance, d.bytes, d.align);
   instance->parameter_bytes[count] = (uint32_t)d.bytes;
 }
 
@@ -476,7 +492,7 @@ emu_instance_t *emu_instance(emu_builder_t *b, const char *name, uint32_t line) 
   emu_instance_t *instance = KILN_NEW(&m->arena, emu_instance_t);
   instance->function = function;
   instance->entry = EMU_UNKNOWN;
-  instance->return_counter = emu_frame_slot(b, 4);
+  instance->return_counter = emu_slot_of(b, instance, 4);
   b->instances[b->instance_count++] = instance;
   read_signature(b, instance);
   return instance;
@@ -539,41 +555,13 @@ static void read_functions(emu_builder_t *b) {
     b->code[b->calls[n].inst].target = emu_instance(b, b->calls[n].name, b->calls[n].line)->entry;
 }
 
-/* The instance whose code holds instruction `inst`; the count of instances stands for the kernel itself. */
-static uint32_t owner_of(const emu_builder_t *b, uint32_t inst) {
-  uint32_t owner = b->instance_count;
-  for (uint32_t n = 0; n < b->instance_count && b->instances[n]->entry <= inst; n++) owner = n;
-  return owner;
-}
+#define CALL_BYTES 16u /* of the modelled stack: a return address and a saved register or two */
 
-static uint32_t callee_of(emu_builder_t *b, const emu_fixup_t *call) {
-  uint32_t n = 0;
-  while (strcmp(b->instances[n]->function->name, call->name) != 0) n++;
-  return n;
-}
-
-/* A function that can reach itself would overwrite its own registers: recursion is refused. Kahn's algorithm:
- * functions that call nothing but what is done are done; when that stops short of all, the rest are in cycles
- * or call into one. */
-static void refuse_recursion(emu_builder_t *b) {
-  uint32_t count = b->instance_count, left = count + 1;
-  bool *done = KILN_NEW_ARRAY(&b->m->arena, bool, count + 1),
-       *busy = KILN_NEW_ARRAY(&b->m->arena, bool, count + 1);
-  uint32_t(*edges)[2] = kiln_arena_alloc(&b->m->arena, (b->call_count + 1) * sizeof *edges);
-  for (size_t n = 0; n < b->call_count; n++) {
-    edges[n][0] = owner_of(b, b->calls[n].inst);
-    edges[n][1] = callee_of(b, &b->calls[n]);
-  }
-  for (uint32_t before = left + 1; left < before;) {
-    before = left;
-    memset(busy, 0, count + 1);
-    for (size_t n = 0; n < b->call_count; n++) busy[edges[n][0]] |= !done[edges[n][1]];
-    left = 0;
-    for (uint32_t n = 0; n <= count; n++) left += !(done[n] |= !busy[n]);
-  }
-  if (left)
-    emu_ptx_fail(b->m, b->calls[0].line,
-                 "a recursive call; the emulator runs functions without recursion only");
+static void finish_saved(emu_saved_t *saved) {
+  for (size_t n = 0; n < saved->slot_count; n++)
+    saved->record_bytes += saved->slots[n].width ? saved->slots[n].width : 1;
+  for (size_t n = 0; n < saved->range_count; n++) saved->record_bytes += saved->ranges[n].bytes;
+  saved->frame_bytes += CALL_BYTES;
 }
 
 static void finish(emu_builder_t *b) {
@@ -586,6 +574,7 @@ static void finish(emu_builder_t *b) {
     b->code[block->first].arg[0] = block->first;
     b->code[block->first].arg[1] = block->instructions;
   }
+  finish_saved(&kernel->saved);
   kernel->code = b->code;
   kernel->register_estimate = emu_estimate_registers(b);
   kernel->code_count = (uint32_t)b->code_count;
@@ -610,6 +599,5 @@ void emu_ptx_kernel(emu_module_t *m, const emu_function_t *entry, emu_kernel_t *
   read_body(&b, entry);
   b.scope_count = 1;
   read_functions(&b);
-  refuse_recursion(&b);
   finish(&b);
 }

@@ -120,6 +120,8 @@ typedef struct {
 
 /* Frame space for a register: 8- or 4-byte lanes, or a predicate's mask where `width` is 0. */
 uint32_t emu_frame_slot(emu_builder_t *b, uint32_t width);
+/* Likewise, for a function that need not be the current one: calls within a cycle keep its slots. */
+uint32_t emu_slot_of(emu_builder_t *b, const emu_instance_t *owner, uint32_t width);
 /* Frame offset of a vector of `bits` in lanes of `width`; width 0: a predicate that holds everywhere or
  * nowhere. */
 uint32_t emu_constant(emu_builder_t *b, uint64_t bits, uint32_t width);

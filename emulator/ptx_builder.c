@@ -9,7 +9,7 @@ uint32_t emu_lane_bytes(emu_type_t type) {
   return type.kind == EMU_T_PRED ? 0 : type.bytes >= 8 ? type.bytes : 4;
 }
 
-uint32_t emu_frame_slot(emu_builder_t *b, uint32_t width) {
+static uint32_t place_slot(emu_builder_t *b, uint32_t width) {
   uint32_t bytes = width ? 32 * width : 4, align = width ? 64 : 4;
   uint32_t offset = (b->kernel->frame_bytes + align - 1) & ~(align - 1);
   if (offset + bytes > EMU_MAX_FRAME_BYTES)
@@ -18,8 +18,25 @@ uint32_t emu_frame_slot(emu_builder_t *b, uint32_t width) {
   return offset;
 }
 
+uint32_t emu_slot_of(emu_builder_t *b, const emu_instance_t *owner, uint32_t width) {
+  emu_saved_t *saved = &b->kernel->saved;
+  emu_saved_slot_t slot = {place_slot(b, width), width};
+  if (!owner || !owner->function->recursive) return slot.offset;
+  if (width < 16) {
+    KILN_PUSH(&b->m->arena, saved->slots, saved->slot_count, saved->slot_capacity, slot);
+    return slot.offset;
+  }
+  for (uint32_t half = 0; half < 2; half++) {
+    emu_saved_slot_t part = {slot.offset + half * EMU_WIDE_HALF, 8};
+    KILN_PUSH(&b->m->arena, saved->slots, saved->slot_count, saved->slot_capacity, part);
+  }
+  return slot.offset;
+}
+
+uint32_t emu_frame_slot(emu_builder_t *b, uint32_t width) { return emu_slot_of(b, b->current, width); }
+
 static uint32_t new_constant(emu_builder_t *b, uint64_t bits, uint32_t width) {
-  emu_constant_t constant = {emu_frame_slot(b, width), width, bits};
+  emu_constant_t constant = {place_slot(b, width), width, bits};
   KILN_PUSH(&b->m->arena, b->constants, b->constant_count, b->constant_capacity, constant);
   return constant.offset;
 }
@@ -41,7 +58,7 @@ uint32_t emu_dynamic_address(emu_builder_t *b, uint64_t offset, uint32_t width) 
 
 uint32_t emu_special(emu_builder_t *b, uint32_t special) {
   uint32_t *offset = &b->kernel->special_offset[special];
-  if (!*offset) *offset = emu_frame_slot(b, 4);
+  if (!*offset) *offset = place_slot(b, 4);
   return *offset;
 }
 

@@ -1,8 +1,9 @@
 /* emulator/ptx_decode_call.c: decodes calls of functions, by name or through a pointer; see ptx_decode.h.
  *
  * A function's registers, parameters and locals have fixed places in its kernel, so a call copies arguments
- * there, jumps, and copies results back. A call through a pointer is one guarded call by name for each
- * function of the module whose address is taken and that has as many arguments and results.
+ * there, jumps, and copies results back. Where caller and callee are in a cycle of calls, the caller's are
+ * kept on a stack meanwhile. A call through a pointer is one guarded call by name for each function of the
+ * module whose address is taken and that has as many arguments and results.
  */
 #include "emulator/ptx_decode.h"
 
@@ -30,7 +31,8 @@ static bool fits(const emu_instance_t *callee, passed_t passed) {
          count_of(passed.arguments) == callee->parameter_count;
 }
 
-static void put_call(emu_builder_t *b, const emu_statement_t *s, const emu_instance_t *callee,
+/* Copies the arguments and jumps. */
+static void put_jump(emu_builder_t *b, const emu_statement_t *s, const emu_instance_t *callee,
                      passed_t passed) {
   uint32_t results = callee->result_count;
   for (uint32_t n = 0; n < callee->parameter_count; n++)
@@ -39,6 +41,51 @@ static void put_call(emu_builder_t *b, const emu_statement_t *s, const emu_insta
   emu_put_control(b, s, (emu_inst_t){.fn = emu_exec_call, .arg = {callee->return_counter}});
   emu_fixup_t call = {(uint32_t)b->code_count - 1, EMU_UNKNOWN, callee->function->name, s->line};
   KILN_PUSH(&b->m->arena, b->calls, b->call_count, b->call_capacity, call);
+}
+
+/* Takes the caller's registers and memory back, and the results. args: where to, where from, how many bytes.
+ */
+static void put_pop(emu_builder_t *b, const emu_statement_t *s, const emu_instance_t *callee,
+                    passed_t passed) {
+  uint32_t results = callee->result_count, total = 0;
+  uint32_t *args = KILN_NEW_ARRAY(&b->m->arena, uint32_t, 3 * results + 1);
+  for (uint32_t n = 0; n < results; n++) {
+    args[3 * n] = call_variable(b, s, &passed.results->elements[n]);
+    args[3 * n + 1] = callee->parameters[n];
+    args[3 * n + 2] = callee->parameter_bytes[n];
+    total += callee->parameter_bytes[n];
+  }
+  if (total > b->kernel->saved.result_bytes) b->kernel->saved.result_bytes = total;
+  emu_put(b, s, (emu_inst_t){.fn = emu_exec_pop, .args = args, .arg_count = results});
+}
+
+/* A guard's register may be another's after the call, so lanes without the guard branch around it. */
+static void put_recursive_call(emu_builder_t *b, const emu_statement_t *s, const emu_instance_t *callee,
+                               passed_t passed) {
+  uint32_t around = EMU_UNKNOWN;
+  emu_statement_t always = *s;
+  if (s->guarded) {
+    always.guarded = (int8_t)-s->guarded;
+    emu_put_control(b, &always, (emu_inst_t){.fn = emu_exec_branch});
+    around = (uint32_t)b->code_count - 1;
+    always.guarded = 0;
+  }
+  emu_put(b, &always, (emu_inst_t){.fn = emu_exec_push});
+  put_jump(b, &always, callee, passed);
+  put_pop(b, &always, callee, passed);
+  if (!s->guarded) return;
+  emu_begin_block(b);
+  b->code[around].target = emu_next_pc(b);
+}
+
+static void put_call(emu_builder_t *b, const emu_statement_t *s, const emu_instance_t *callee,
+                     passed_t passed) {
+  uint32_t results = callee->result_count;
+  if (b->current && b->current->function->recursive && callee->function->recursive) {
+    put_recursive_call(b, s, callee, passed);
+    return;
+  }
+  put_jump(b, s, callee, passed);
   for (uint32_t n = 0; n < results; n++)
     put_copy(b, s, call_variable(b, s, &passed.results->elements[n]), callee->parameters[n],
              callee->parameter_bytes[n]);

@@ -148,19 +148,18 @@ static void put_scalar(unsigned char *image, const emu_declaration_t *d, uint64_
   *position += bytes;
 }
 
-/* The first declaration of the function, NULL when there is none. */
-static emu_function_t *find_function(const emu_module_t *m, const char *name, size_t length) {
+emu_function_t *emu_ptx_function(const emu_module_t *m, const char *name, size_t length) {
   uint64_t *index = kiln_map_find(m->function_index, name, length);
   return index ? &m->functions[*index] : NULL;
 }
 
 uint64_t emu_ptx_function_address(const emu_module_t *m, const char *name, size_t length) {
-  const emu_function_t *function = find_function(m, name, length);
+  const emu_function_t *function = emu_ptx_function(m, name, length);
   return function ? EMU_FUNCTION_WINDOW + 16 * (uint64_t)(function - m->functions) : 0;
 }
 
 static void mark_addressed(emu_module_t *m, const emu_token_t *name) {
-  emu_function_t *function = find_function(m, name->text, name->length);
+  emu_function_t *function = emu_ptx_function(m, name->text, name->length);
   if (function) function->addressed = true;
 }
 
@@ -378,7 +377,8 @@ static void read_module(emu_module_t *m) {
   if (!m->target) emu_ptx_fail(m, 1, "there is no .target");
   index_functions(m);
   find_addressed(m);
-  place_variables(m, &pending);
+  place_variables(m, &pending); /* initializers take addresses of functions, too */
+  emu_ptx_find_recursion(m);
   m->kernels = KILN_NEW_ARRAY(&m->arena, emu_kernel_t, m->function_count + 1);
   for (size_t n = 0; n < m->function_count; n++)
     if (m->functions[n].is_entry && m->functions[n].body)

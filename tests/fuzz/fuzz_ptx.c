@@ -22,6 +22,7 @@ static void run_kernel(const emu_kernel_t *kernel, emu_memory_t *memory, emu_poo
                               .dynamic_shared_bytes = 256,
                               .resident_limit = 1,
                               .instruction_limit = 4000,
+                              .stack_bytes = 1024,
                               .checks = KILN_EMU_CHECK_ALL,
                               .counting = true,
                               .serial = 1};

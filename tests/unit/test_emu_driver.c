@@ -2,8 +2,6 @@
  * events, modules. Expected codes are those that CUDA's driver documents for the call. */
 #include "tests/support/emu_device.h"
 
-#include "tests/support/nvrtc_compile.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -85,9 +83,9 @@ static void bad_modules_name_the_line(void **state) {
   emu_report();
 }
 
-static void functions_globals_and_recursion(void **state) {
+static void functions_and_globals_are_found_by_name(void **state) {
   (void)state;
-  CUmodule module = emu_compile(add_source), recursive = NULL;
+  CUmodule module = emu_compile(add_source);
   CUfunction function;
   CUdeviceptr table, p;
   size_t bytes;
@@ -99,14 +97,6 @@ static void functions_globals_and_recursion(void **state) {
   EMU_OK(emu_run(emu_function(module, "read"), 1, 1, 0, EMU_ARGS(&p)));
   emu_download(&six, p, 4);
   assert_int_equal(six, 6);
-  char *ptx = test_nvrtc_compile(
-      "__device__ __noinline__ int f(int n) { return n < 2 ? n : f(n - 1) * 3 + f(n - 2); }\n"
-      "extern \"C\" __global__ void k(int *p) { *p = f(*p); }",
-      "compute_80", NULL);
-  assert_non_null(ptx);
-  EMU_RESULT(cuModuleLoadData(&recursive, ptx), CUDA_ERROR_INVALID_PTX);
-  assert_non_null(strstr(emu_report(), "recursive"));
-  free(ptx);
 }
 
 static void work_of_a_stream_runs_in_order(void **state) {
@@ -200,7 +190,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(no_block_has_nearly_all_of_the_address_space_as_shared_memory,
                                       emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(bad_modules_name_the_line, emu_setup, emu_teardown),
-      cmocka_unit_test_setup_teardown(functions_globals_and_recursion, emu_setup, emu_teardown),
+      cmocka_unit_test_setup_teardown(functions_and_globals_are_found_by_name, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(work_of_a_stream_runs_in_order, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(events_and_the_default_stream_order_streams, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(host_functions_run_without_anybody_waiting, emu_setup, emu_teardown),
