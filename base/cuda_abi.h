@@ -238,6 +238,7 @@ enum {
   CU_EVENT_DEFAULT = 0,
   CU_EVENT_BLOCKING_SYNC = 1,
   CU_EVENT_DISABLE_TIMING = 2,
+  CU_EVENT_INTERPROCESS = 4,
   CU_EVENT_WAIT_EXTERNAL = 1,   /* of cuStreamWaitEvent: a node of the captured graph, not a dependency */
   CU_EVENT_RECORD_EXTERNAL = 1, /* of cuEventRecordWithFlags, likewise */
   CU_MEMHOSTALLOC_PORTABLE = 1,

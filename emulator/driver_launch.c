@@ -28,6 +28,7 @@ static bool valid_sizes(const request_t *r) {
 
 /* Parameters as pointers to values, or as one packed buffer behind `extra`. */
 static CUresult copy_params(const emu_kernel_t *kernel, unsigned char *to, void **params, void **extra) {
+  if (params && extra) return CUDA_ERROR_INVALID_VALUE; /* one way or the other */
   if (kernel->param_count == 0) return CUDA_SUCCESS;
   if (params) {
     for (uint32_t n = 0; n < kernel->param_count; n++) {
@@ -236,7 +237,8 @@ CUresult cuEventCreate(CUevent *event, unsigned int flags) {
   CUcontext context;
   CUresult result = emu_current(&context);
   if (result) return result;
-  if (!event || flags > 7) return CUDA_ERROR_INVALID_VALUE;
+  bool timed_between_processes = flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING);
+  if (!event || flags > 7 || timed_between_processes) return CUDA_ERROR_INVALID_VALUE;
   CUevent made = calloc(1, sizeof *made);
   if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
   made->context = context;

@@ -34,10 +34,10 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
 CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags) {
   CUcontext context;
   CUresult result = emu_current(&context);
-  (void)flags;
+  unsigned int known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   if (result) return result;
   uint64_t place = 0;
-  if (!pointer) return CUDA_ERROR_INVALID_VALUE;
+  if (!pointer || flags & ~known) return CUDA_ERROR_INVALID_VALUE;
   if ((result = emu_capture_check_unsafe(context))) return result;
   result = emu_memory_alloc(&context->memory, bytes, EMU_ON_HOST, &place);
   if (result == CUDA_SUCCESS) *pointer = (void *)(uintptr_t)place;

@@ -173,6 +173,45 @@ static void copies_outside_allocations_are_refused(void **state) {
   EMU_RESULT(cuMemAlloc_v2(&p, 1ull << 50), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+/* Each argument of its own that the reference of the Driver API forbids. */
+static void arguments_that_the_reference_forbids_are_refused(void **state) {
+  (void)state;
+  CUfunction add = emu_function(emu_compile(add_source), "add");
+  CUdeviceptr p = emu_alloc(16), address;
+  CUevent event;
+  CUstream stream;
+  void *pinned;
+  int n = 1;
+  size_t bytes = 16;
+  void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &p, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                   CU_LAUNCH_PARAM_END};
+  EMU_RESULT(cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, NULL, EMU_ARGS(&p, &n), extra),
+             CUDA_ERROR_INVALID_VALUE);
+  EMU_RESULT(cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+  EMU_RESULT(cuMemAlloc_v2(&address, 0), CUDA_ERROR_INVALID_VALUE);
+  EMU_RESULT(cuMemAlloc_v2(NULL, 16), CUDA_ERROR_INVALID_VALUE);
+  EMU_RESULT(cuMemAlloc_v2(&address, 1ull << 45), CUDA_ERROR_OUT_OF_MEMORY);
+  EMU_RESULT(cuMemFree_v2(p + 4), CUDA_ERROR_INVALID_VALUE);
+  EMU_OK(cuMemFree_v2(0));
+  EMU_RESULT(cuMemHostAlloc(&pinned, 64, 8), CUDA_ERROR_INVALID_VALUE);
+  EMU_RESULT(cuMemHostAlloc(NULL, 64, 0), CUDA_ERROR_INVALID_VALUE);
+  EMU_RESULT(cuMemFreeHost(&pinned), CUDA_ERROR_INVALID_VALUE);
+  EMU_RESULT(cuMemsetD32_v2(p + 2, 1, 1), CUDA_ERROR_INVALID_VALUE);
+  EMU_RESULT(cuMemcpyDtoHAsync_v2(&n, p, 4, (CUstream)&n), CUDA_ERROR_INVALID_HANDLE);
+  EMU_RESULT(cuEventCreate(&event, CU_EVENT_INTERPROCESS), CUDA_ERROR_INVALID_VALUE);
+  EMU_RESULT(cuEventCreate(&event, 8), CUDA_ERROR_INVALID_VALUE);
+  EMU_RESULT(cuEventCreate(NULL, 0), CUDA_ERROR_INVALID_VALUE);
+  EMU_RESULT(cuEventRecord((CUevent)&n, NULL), CUDA_ERROR_INVALID_HANDLE);
+  EMU_OK(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+  EMU_RESULT(cuStreamWaitEvent(NULL, event, 2), CUDA_ERROR_INVALID_VALUE);
+  EMU_RESULT(cuStreamWaitEvent((CUstream)&n, event, 0), CUDA_ERROR_INVALID_HANDLE);
+  EMU_RESULT(cuStreamCreate(&stream, 2), CUDA_ERROR_INVALID_VALUE);
+  EMU_RESULT(cuStreamCreate(NULL, 0), CUDA_ERROR_INVALID_VALUE);
+  EMU_RESULT(cuStreamDestroy_v2(NULL), CUDA_ERROR_INVALID_HANDLE);
+  EMU_RESULT(cuStreamSynchronize((CUstream)&n), CUDA_ERROR_INVALID_HANDLE);
+  EMU_RESULT(cuLaunchHostFunc(NULL, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
 static void errors_have_names_and_texts(void **state) {
   (void)state;
   const char *name = NULL, *text = NULL;
@@ -195,6 +234,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(events_and_the_default_stream_order_streams, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(host_functions_run_without_anybody_waiting, emu_setup, emu_teardown),
       cmocka_unit_test_setup_teardown(copies_outside_allocations_are_refused, emu_setup, emu_teardown),
+      cmocka_unit_test_setup_teardown(arguments_that_the_reference_forbids_are_refused, emu_setup,
+                                      emu_teardown),
       cmocka_unit_test_setup_teardown(errors_have_names_and_texts, emu_setup, emu_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
