@@ -1,10 +1,10 @@
 /* emulator/exec_recursion.c: the stack of functions that call themselves.
  *
- * A function's registers and local memory have one place each in a warp's frame and a thread's local memory. A
- * call within a cycle of calls therefore keeps those of all functions in cycles (kernel->saved) on a stack of the
- * lane's, and takes them back when it returns; the results, which lie in the same memory, are carried past that.
- * How deep a thread may go is the limit of a GPU's stack, CU_LIMIT_STACK_SIZE, of which a call takes 16 bytes and
- * what its functions have as local variables. See ops.h for who calls these.
+ * A function's registers and local memory have one place each in a warp's frame and a thread's local memory.
+ * A call within a cycle of calls therefore keeps those of all functions in cycles (kernel->saved) on a stack
+ * of the lane's, and takes them back when it returns; the results, which lie in the same memory, are carried
+ * past that. How deep a thread may go is the limit of a GPU's stack, CU_LIMIT_STACK_SIZE, of which a call
+ * takes 16 bytes and what its functions have as local variables. See ops.h for who calls these.
  */
 #include "emulator/ops.h"
 

@@ -350,6 +350,19 @@ static inline uint32_t dot2(uint32_t a, uint32_t b, uint32_t c, bool a_signed, b
   return c;
 }
 static inline uint32_t add_halves(uint32_t a, uint32_t b) { return (a + b) & 0xffff; }
+static inline uint32_t absolute_differences(uint32_t a, uint32_t b, uint32_t width) {
+  uint32_t mask = (1u << width) - 1, result = 0;
+  for (uint32_t at = 0; at < 32; at += width) {
+    uint32_t x = a >> at & mask, y = b >> at & mask;
+    result |= (x < y ? y - x : x - y) << at;
+  }
+  return result;
+}
+static inline uint32_t sum_of_parts(uint32_t x, uint32_t width) {
+  uint32_t mask = (1u << width) - 1, sum = 0;
+  for (uint32_t at = 0; at < 32; at += width) sum += x >> at & mask;
+  return sum;
+}
 static inline uint32_t min_relu_halves(uint32_t a, uint32_t b) {
   int16_t least = (int16_t)a < (int16_t)b ? (int16_t)a : (int16_t)b;
   return least < 0 ? 0 : (uint32_t)least;

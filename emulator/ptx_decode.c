@@ -293,14 +293,29 @@ void emu_decode_lanes(emu_builder_t *b, emu_statement_t *s) {
   emu_written(b, s, &result);
 }
 
-/* prmt.b32.f4e: the mode stands behind the type. */
-static void decode_prmt(emu_builder_t *b, emu_statement_t *s) {
-  if (s->part_count == 3) {
-    const char *mode = s->parts[2];
-    s->parts[2] = s->parts[1];
-    s->parts[1] = mode;
+/* prmt.b32.f4e, max.s32.relu: the mode stands behind the type, where a key has it before. */
+static void decode_mode_last(emu_builder_t *b, emu_statement_t *s) {
+  emu_type_t type;
+  const char *last = s->parts[s->part_count - 1];
+  if (s->part_count >= 3 && !emu_ptx_type(last, strlen(last), &type)) {
+    s->parts[s->part_count - 1] = s->parts[s->part_count - 2];
+    s->parts[s->part_count - 2] = last;
   }
   emu_decode_lanes(b, s);
+}
+
+/* vabsdiff4.u32.u32.u32.add d, a, b, c: the whole opcode is the key. */
+static void decode_video(emu_builder_t *b, emu_statement_t *s) {
+  char key[64];
+  emu_type_t type = {"u32", EMU_T_UNSIGNED, 4};
+  spell(s, key, sizeof key);
+  const emu_lane_op_t *op = emu_lane_op_find(key);
+  if (!op) emu_unknown(b, s);
+  emu_operands(b, s, 4, 4);
+  emu_inst_t inst = {.fn = op->fn, .class = op->class};
+  for (uint32_t n = 1; n < 4; n++) inst.arg[n] = emu_source(b, s, &s->operands[n], 4);
+  inst.arg[0] = emu_result(b, s, &s->operands[0], type).offset;
+  emu_put(b, s, inst);
 }
 
 /* --- conversions --- */
@@ -427,7 +442,11 @@ static void decode_nothing(emu_builder_t *b, emu_statement_t *s) {
 }
 
 static const emu_decoder_row_t decoders[] = {{"cvt", decode_cvt},
-                                             {"prmt", decode_prmt},
+                                             {"prmt", decode_mode_last},
+                                             {"min", decode_mode_last},
+                                             {"max", decode_mode_last},
+                                             {"vabsdiff2", decode_video},
+                                             {"vabsdiff4", decode_video},
                                              {"bra", decode_bra},
                                              {"brx", decode_brx},
                                              {"exit", decode_exit},

@@ -1,10 +1,10 @@
 /* emulator/ptx_recursion.c: which functions of a module may call themselves.
  *
- * The calls of all bodies are read from the tokens; one through a pointer may reach every function whose address
- * is taken, which is a node of its own, behind those of the functions. Functions that call nothing that is left, or that nothing left calls, are taken away (Kahn's
- * algorithm from both ends) until only cycles, and what lies between cycles, remain. Called by ptx_module.c
- * before bodies are decoded, as calls among those that remain are decoded differently (ptx_decode_call.c).
- * Thread: the loading one.
+ * The calls of all bodies are read from the tokens; one through a pointer may reach every function whose
+ * address is taken, which is a node of its own, behind those of the functions. Functions that call nothing
+ * that is left, or that nothing left calls, are taken away (Kahn's algorithm from both ends) until only
+ * cycles, and what lies between cycles, remain. Called by ptx_module.c before bodies are decoded, as calls
+ * among those that remain are decoded differently (ptx_decode_call.c). Thread: the loading one.
  */
 #include "emulator/ptx.h"
 
@@ -62,8 +62,8 @@ static void add_calls(graph_t *g, const emu_function_t *function) {
   } while (depth && t[n].kind != EMU_TOKEN_END);
 }
 
-/* Takes away the functions without an edge, among those left, that begins (or ends) at them; false when there is
- * none. */
+/* Takes away the functions without an edge, among those left, that begins (or ends) at them; false when there
+ * is none. */
 static bool peel(const graph_t *g, bool *left, uint32_t *degrees, bool callers) {
   bool any = false;
   memset(degrees, 0, (g->m->function_count + 1) * sizeof *degrees);
@@ -92,5 +92,6 @@ void emu_ptx_find_recursion(emu_module_t *m) {
     peeled = peel(&g, left, degrees, true);
     peeled |= peel(&g, left, degrees, false);
   }
-  for (size_t f = 0; f < m->function_count; f++) m->functions[f].recursive = left[number_of(m, &m->functions[f])];
+  for (size_t f = 0; f < m->function_count; f++)
+    m->functions[f].recursive = left[number_of(m, &m->functions[f])];
 }

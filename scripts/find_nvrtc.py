@@ -1,10 +1,13 @@
 #!/usr/bin/python3
-"""Finds NVRTC 12.1 or later and writes its path to build/nvrtc.path.
+"""Finds NVRTC 12.1 or later and writes its path to build/nvrtc.path; sees to CUDA's headers.
 
 In order: the library that KILN_NVRTC names; an installed toolkit (not with
 KILN_SETUP_IGNORE_TOOLKIT=1); the PyPI wheel, unpacked in build/nvrtc/. The build makes the
 path the daemon's default, which KILN_NVRTC overrides at run time. Exits 1 with one line that
 names what was tried when there is none.
+
+Tests of the emulated device compile CUDA's headers (tests/support/cuda_headers.c looks for them). Where no toolkit
+has them, the PyPI packages of NVRTC's version are unpacked beside its wheel. Without them those tests are skipped.
 """
 import ctypes
 import glob
@@ -17,6 +20,10 @@ ROOT = Path(__file__).resolve().parent.parent
 WHEEL_DIR = ROOT / "build/nvrtc"
 # A cubin from NVRTC 12 loads on drivers of 12 and 13, so its wheel comes first.
 WHEELS = ("nvidia-cuda-nvrtc-cu12>=12.1", "nvidia-cuda-nvrtc>=13.0")
+# cuda_fp16.h and its kin, <nv/target>, crt/.
+HEADER_WHEELS = {12: ("nvidia-cuda-runtime-cu12>=12.1,<13", "nvidia-cuda-cccl-cu12>=12.1,<13"),
+                 13: ("nvidia-cuda-runtime>=13.0,<14", "nvidia-cuda-cccl>=13.0,<14",
+                      "nvidia-cuda-crt>=13.0,<14")}
 OLDEST = (12, 1)
 
 
@@ -65,6 +72,23 @@ def install_wheel(wheel):
     return None
 
 
+def has_headers():
+    """Whether a toolkit or an unpacked package has cuda_fp16.h."""
+    folders = glob.glob(f"{WHEEL_DIR}/packages/nvidia/*/include")
+    if os.environ.get("KILN_SETUP_IGNORE_TOOLKIT") != "1":
+        folders += ["/usr/local/cuda/include", "/opt/cuda/include", "/usr/include"]
+    return any(Path(folder, "cuda_fp16.h").exists() for folder in folders)
+
+
+def install_headers(major):
+    """Unpacks the packages with CUDA's headers; says what does not come."""
+    for wheel in HEADER_WHEELS.get(major, ()):
+        print(f"setup: no CUDA headers installed, fetching {wheel} from PyPI", flush=True)
+        problem = install_wheel(wheel)
+        if problem:
+            print(f"setup: {wheel}: {problem}; tests that need it are skipped")
+
+
 def find(tried):
     """The first library that will do, or None; appends to `tried` what would not."""
     def first_good(libraries):
@@ -100,6 +124,8 @@ def main():
     if library is None:
         sys.exit("setup: no NVRTC 12.1 or later (tried " + "; ".join(tried) +
                  "); install the CUDA toolkit or set KILN_NVRTC to a libnvrtc.so")
+    if not has_headers():
+        install_headers(version_of(library)[0])
     path_file = ROOT / "build/nvrtc.path"
     text = library + "\n"
     if not path_file.exists() or path_file.read_text() != text:

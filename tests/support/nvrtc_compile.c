@@ -18,15 +18,6 @@ static char *read_text(nvrtcResult (*size_of)(nvrtcProgram, size_t *),
   return NULL;
 }
 
-static char *compile(const kiln_nvrtc_t *nvrtc, nvrtcProgram program, int count, const char *const *options) {
-  if (nvrtc->nvrtcCompileProgram(program, count, options) == NVRTC_SUCCESS)
-    return read_text(nvrtc->nvrtcGetPTXSize, nvrtc->nvrtcGetPTX, program);
-  char *log = read_text(nvrtc->nvrtcGetProgramLogSize, nvrtc->nvrtcGetProgramLog, program);
-  fprintf(stderr, "%s\n", log ? log : "NVRTC failed without a log");
-  free(log);
-  return NULL;
-}
-
 /* NVRTC stays open: closing and opening it for each kernel of a suite would cost more than the kernels. */
 static const kiln_nvrtc_t *find_nvrtc(void) {
   static kiln_nvrtc_t nvrtc;
@@ -36,17 +27,29 @@ static const kiln_nvrtc_t *find_nvrtc(void) {
   return status ? NULL : &nvrtc;
 }
 
-char *test_nvrtc_compile(const char *source, const char *architecture, const char *const *options) {
+char *test_nvrtc_compile_logged(const char *source, const char *architecture, const char *const *options,
+                                char **out_log) {
   const kiln_nvrtc_t *nvrtc = find_nvrtc();
   nvrtcProgram program;
-  char target[64];
+  char target[64], *ptx = NULL;
   const char *all[MOST_OPTIONS] = {target, "-fmad=false", "-default-device", "--no-cache"};
   int count = 4;
+  *out_log = NULL;
   snprintf(target, sizeof target, "--gpu-architecture=%s", architecture);
   while (options && *options && count < MOST_OPTIONS) all[count++] = *options++;
   if (!nvrtc || nvrtc->nvrtcCreateProgram(&program, source, "test.cu", 0, NULL, NULL) != NVRTC_SUCCESS)
     return NULL;
-  char *ptx = compile(nvrtc, program, count, all);
+  if (nvrtc->nvrtcCompileProgram(program, count, all) == NVRTC_SUCCESS)
+    ptx = read_text(nvrtc->nvrtcGetPTXSize, nvrtc->nvrtcGetPTX, program);
+  else
+    *out_log = read_text(nvrtc->nvrtcGetProgramLogSize, nvrtc->nvrtcGetProgramLog, program);
   nvrtc->nvrtcDestroyProgram(&program);
+  return ptx;
+}
+
+char *test_nvrtc_compile(const char *source, const char *architecture, const char *const *options) {
+  char *log = NULL, *ptx = test_nvrtc_compile_logged(source, architecture, options, &log);
+  if (!ptx) fprintf(stderr, "%s\n", log ? log : "NVRTC failed without a log");
+  free(log);
   return ptx;
 }

@@ -7,5 +7,8 @@
  * further ones, ending with NULL, and may be NULL. Owned by the caller. On an error prints the log and gives
  * NULL. */
 char *test_nvrtc_compile(const char *source, const char *architecture, const char *const *options);
+/* The same, but the log of an error goes to *out_log, owned by the caller; NULL when there is none. */
+char *test_nvrtc_compile_logged(const char *source, const char *architecture, const char *const *options,
+                                char **out_log);
 
 #endif

@@ -1,11 +1,12 @@
 /* tests/unit/test_conform_cuda.c: conformance of CUDA C++ as NVRTC compiles it: the half and bfloat16
  * headers, constants, structured parameters, printf, clocks.
  *
- * The headers are the CUDA toolkit's; where it is absent those tests are skipped with a reason. Every half
- * goes through every unary function. The last bits of approximate functions are open; bounds are those of the
- * headers' documentation, one unit in the last place where they state round to nearest.
- * Labels: device */
+ * The headers are the CUDA toolkit's or its PyPI package's; where both are absent those tests are skipped
+ * with a reason. Every half goes through every unary function. The last bits of approximate functions are
+ * open; bounds are those of the headers' documentation, one unit in the last place where they state round to
+ * nearest. Labels: device */
 #include "tests/support/conform.h"
+#include "tests/support/cuda_headers.h"
 #include "tests/support/nvrtc_compile.h"
 
 // clang-format off
@@ -23,19 +24,6 @@
 #define HALVES 65536u
 
 /* --- headers --- */
-
-static const char *include_option(void) {
-  static const char *const folders[] = {"/usr/local/cuda/include", "/opt/cuda/include", "/usr/include"};
-  static char option[256];
-  char path[256];
-  for (size_t n = 0; n < sizeof folders / sizeof folders[0]; n++) {
-    snprintf(path, sizeof path, "%s/cuda_fp16.h", folders[n]);
-    if (access(path, R_OK) != 0) continue;
-    snprintf(option, sizeof option, "-I%s", folders[n]);
-    return option;
-  }
-  return NULL;
-}
 
 static double reciprocal(double x) { return 1 / x; }
 static double reciprocal_sqrt(double x) { return 1 / sqrt(x); }
@@ -132,10 +120,10 @@ static bool right(const function_t *f, uint16_t in, uint16_t out, bool brain) {
   return f->ulps && isfinite(got) && fabs(got - want) <= f->ulps * unit(want, brain);
 }
 
-static void check_header(bool brain, const char *architecture, const char *include) {
+static void check_header(bool brain, const char *architecture) {
   static uint16_t in[HALVES], out[FUNCTIONS * HALVES];
-  const char *const options[] = {include, NULL};
-  char *source = write_source(brain), *ptx = test_nvrtc_compile(source, architecture, options);
+  char *source = write_source(brain),
+       *ptx = test_nvrtc_compile(source, architecture, test_cuda_include_options());
   assert_non_null(ptx);
   for (uint32_t n = 0; n < HALVES; n++) in[n] = (uint16_t)n;
   CUdeviceptr a = emu_upload(in, sizeof in), d = emu_alloc(sizeof out);
@@ -154,14 +142,13 @@ static void check_header(bool brain, const char *architecture, const char *inclu
 
 static void every_half_goes_through_the_functions_of_the_half_headers(void **state) {
   (void)state;
-  const char *include = include_option();
-  if (!include) {
-    print_message("skipped: no <cuda_fp16.h> of a CUDA toolkit\n");
+  if (!test_cuda_include_options()) {
+    print_message("skipped: no <cuda_fp16.h> of a CUDA toolkit or PyPI package\n");
     skip();
   }
   for (int brain = 0; brain < 2; brain++) {
-    check_header(brain, "compute_80", include);
-    check_header(brain, "compute_90", include);
+    check_header(brain, "compute_80");
+    check_header(brain, "compute_90");
   }
 }
 

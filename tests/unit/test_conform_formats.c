@@ -133,6 +133,15 @@ static int64_t limit(uint64_t x, int64_t low, int64_t high) {
     }                                                                                                        \
     both;                                                                                                    \
   })
+/* |a - b| of each part, in its place or added up. */
+static uint64_t differences(uint64_t a, uint64_t b, int width, bool sum) {
+  uint64_t result = 0;
+  for (int at = 0; at < 32; at += width) {
+    int64_t x = (int64_t)(a >> at & ((1ull << width) - 1)), y = (int64_t)(b >> at & ((1ull << width) - 1));
+    result += (uint64_t)(x > y ? x - y : y - x) << (sum ? 0 : at);
+  }
+  return result;
+}
 #define MIN(x, y) ((x) < (y) ? (x) : (y))
 #define MAX(x, y) ((x) > (y) ? (x) : (y))
 #define INTEGERS(X)                                                                                          \
@@ -145,9 +154,15 @@ static int64_t limit(uint64_t x, int64_t low, int64_t high) {
   X(pack_u2, "cvt.pack.sat.u2.s32.b32 d, a, b, c;", "b32 s32 s32 b32", PACKED(a, b, c, 0, 3, 2))             \
   X(pack_s2, "cvt.pack.sat.s2.s32.b32 d, a, b, c;", "b32 s32 s32 b32", PACKED(a, b, c, -2, 1, 2))            \
   X(min_relu, "min.relu.s32 d, a, b;", "s32 s32 s32", MAX(MIN((int32_t)a, (int32_t)b), 0))                   \
-  X(max_relu, "max.relu.s32 d, a, b;", "s32 s32 s32", MAX(MAX((int32_t)a, (int32_t)b), 0))                   \
-  X(min_relu2, "min.relu.s16x2 d, a, b;", "s16x2 s16x2 s16x2", HALVES(MAX(MIN(x, y), 0)))                    \
+  X(max_relu, "max.s32.relu d, a, b;", "s32 s32 s32", MAX(MAX((int32_t)a, (int32_t)b), 0))                   \
+  X(min_relu2, "min.s16x2.relu d, a, b;", "s16x2 s16x2 s16x2", HALVES(MAX(MIN(x, y), 0)))                    \
   X(max_relu2, "max.relu.s16x2 d, a, b;", "s16x2 s16x2 s16x2", HALVES(MAX(MAX(x, y), 0)))                    \
+  X(vabsdiff4, "vabsdiff4.u32.u32.u32 d, a, b, c;", "b32 b32 b32 b32", differences(a, b, 8, false))          \
+  X(vabsdiff2, "vabsdiff2.u32.u32.u32 d, a, b, c;", "b32 b32 b32 b32", differences(a, b, 16, false))         \
+  X(vsad4, "vabsdiff4.u32.u32.u32.add d, a, b, c;", "b32 b32 b32 b32",                                       \
+    (uint32_t)(c + differences(a, b, 8, true)))                                                              \
+  X(vsad2, "vabsdiff2.u32.u32.u32.add d, a, b, c;", "b32 b32 b32 b32",                                       \
+    (uint32_t)(c + differences(a, b, 16, true)))                                                             \
   X(mad_hi_u16, "mad.hi.u16 d, a, b, c;", "u16 u16 u16 u16", (uint16_t)((a * b >> 16) + c))                  \
   X(mad_hi_s16, "mad.hi.s16 d, a, b, c;", "s16 s16 s16 s16", (uint16_t)((S16(a) * S16(b) >> 16) + S16(c)))   \
   X(mad24, "mad24.hi.sat.s32 d, a, b, c;", "s32 s32 s32 s32",                                                \

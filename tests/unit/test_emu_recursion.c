@@ -1,8 +1,9 @@
-/* tests/unit/test_emu_recursion.c: functions that call themselves on the emulated device, directly, through others
- * and through pointers, each lane to a depth of its own; and the limit of a thread's stack.
+/* tests/unit/test_emu_recursion.c: functions that call themselves on the emulated device, directly, through
+ * others and through pointers, each lane to a depth of its own; and the limit of a thread's stack.
  *
- * The same C functions run on the host, in the same order, for the expected values. Kernels are compiled by NVRTC
- * when the test runs; __noinline__ and results that need values of before the call keep it from making loops.
+ * The same C functions run on the host, in the same order, for the expected values. Kernels are compiled by
+ * NVRTC when the test runs; __noinline__ and results that need values of before the call keep it from making
+ * loops.
  */
 #include "tests/support/emu_device.h"
 
@@ -86,13 +87,14 @@ static void functions_call_themselves_to_a_depth_of_each_lanes_own(void **state)
   (void)state;
   long long got[LANES][6];
   CUdeviceptr out = emu_alloc(sizeof got);
-  CUfunction k = compile("extern \"C\" __global__ void k(long long *o) {\n"
-                         "  int t = threadIdx.x, items[3] = {t, t + 1, t * 2};\n"
-                         "  o += t * 6; o[0] = fibonacci(t % 11);\n"
-                         "  o[1] = t & 1 ? ackermann(t % 3, t % 4) : -1;\n"
-                         "  o[2] = even(t % 13, t);\n"
-                         "  pair p = split(t % 17); o[3] = p.sum * 1000 + (long long)(p.weight * 8) + p.tag[1];\n"
-                         "  o[4] = permute(items, 3, 0); o[5] = items[0] * 10000 + items[1] * 100 + items[2];\n}\n");
+  CUfunction k =
+      compile("extern \"C\" __global__ void k(long long *o) {\n"
+              "  int t = threadIdx.x, items[3] = {t, t + 1, t * 2};\n"
+              "  o += t * 6; o[0] = fibonacci(t % 11);\n"
+              "  o[1] = t & 1 ? ackermann(t % 3, t % 4) : -1;\n"
+              "  o[2] = even(t % 13, t);\n"
+              "  pair p = split(t % 17); o[3] = p.sum * 1000 + (long long)(p.weight * 8) + p.tag[1];\n"
+              "  o[4] = permute(items, 3, 0); o[5] = items[0] * 10000 + items[1] * 100 + items[2];\n}\n");
   EMU_OK(emu_run(k, 1, LANES, 0, EMU_ARGS(&out)));
   emu_download(got, out, sizeof got);
   for (int t = 0; t < LANES; t++) {
@@ -111,12 +113,13 @@ static void recursion_through_pointers_returns_to_each_caller(void **state) {
   (void)state;
   int got[LANES];
   CUdeviceptr out = emu_alloc(sizeof got);
-  CUfunction k = compile("typedef int (*step_t)(int, int);\n"
-                         "__device__ int up(int, int); __device__ int down(int, int);\n"
-                         "__device__ step_t steps[2] = {up, down};\n"
-                         "__device__ __noinline__ int up(int n, int x) { return n ? steps[(n + x) & 1](n - 1, x + 1) * 2 + n : x; }\n"
-                         "__device__ __noinline__ int down(int n, int x) { return n ? steps[n & 1](n - 1, x - 1) + x : -x; }\n"
-                         "extern \"C\" __global__ void k(int *o) { int t = threadIdx.x; o[t] = steps[t & 1](t % 9, t); }\n");
+  CUfunction k = compile(
+      "typedef int (*step_t)(int, int);\n"
+      "__device__ int up(int, int); __device__ int down(int, int);\n"
+      "__device__ step_t steps[2] = {up, down};\n"
+      "__device__ __noinline__ int up(int n, int x) { return n ? steps[(n + x) & 1](n - 1, x + 1) * 2 + n : x; }\n"
+      "__device__ __noinline__ int down(int n, int x) { return n ? steps[n & 1](n - 1, x - 1) + x : -x; }\n"
+      "extern \"C\" __global__ void k(int *o) { int t = threadIdx.x; o[t] = steps[t & 1](t % 9, t); }\n");
   EMU_OK(emu_run(k, 1, LANES, 0, EMU_ARGS(&out)));
   emu_download(got, out, sizeof got);
   for (int t = 0; t < LANES; t++) {
@@ -135,8 +138,9 @@ static void recursion_through_pointers_returns_to_each_caller(void **state) {
 /* 64 calls of 16 bytes fill the 1,024 bytes that a driver gives a thread; more are a matter of the limit. */
 static void the_stack_is_as_deep_as_its_limit(void **state) {
   (void)state;
-  static const char kernel[] = "__device__ __noinline__ int count(int n) { return n ? count(n - 1) * 2 - n : 1; }\n"
-                               "extern \"C\" __global__ void k(int *o, int n) { *o = count(n); }\n";
+  static const char kernel[] =
+      "__device__ __noinline__ int count(int n) { return n ? count(n - 1) * 2 - n : 1; }\n"
+      "extern \"C\" __global__ void k(int *o, int n) { *o = count(n); }\n";
   size_t limit = 0;
   int got, depth = 500;
   unsigned want = 1;
