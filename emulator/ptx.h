@@ -129,6 +129,8 @@ uint64_t emu_ptx_function_address(const emu_module_t *m, const char *name, size_
 
 /* Marks the functions that may call themselves, directly or through others. */
 void emu_ptx_find_recursion(emu_module_t *m);
+/* Adds up what a call keeps, when all functions have been read. */
+void emu_ptx_finish_saved(emu_saved_t *saved);
 /* The first declaration of the function, NULL when there is none. */
 emu_function_t *emu_ptx_function(const emu_module_t *m, const char *name, size_t length);
 

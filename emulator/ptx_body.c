@@ -555,15 +555,6 @@ static void read_functions(emu_builder_t *b) {
     b->code[b->calls[n].inst].target = emu_instance(b, b->calls[n].name, b->calls[n].line)->entry;
 }
 
-#define CALL_BYTES 16u /* of the modelled stack: a return address and a saved register or two */
-
-static void finish_saved(emu_saved_t *saved) {
-  for (size_t n = 0; n < saved->slot_count; n++)
-    saved->record_bytes += saved->slots[n].width ? saved->slots[n].width : 1;
-  for (size_t n = 0; n < saved->range_count; n++) saved->record_bytes += saved->ranges[n].bytes;
-  saved->frame_bytes += CALL_BYTES;
-}
-
 static void finish(emu_builder_t *b) {
   emu_kernel_t *kernel = b->kernel;
   kernel->shared_bytes = (kernel->shared_bytes + 15) & ~15u;
@@ -574,7 +565,7 @@ static void finish(emu_builder_t *b) {
     b->code[block->first].arg[0] = block->first;
     b->code[block->first].arg[1] = block->instructions;
   }
-  finish_saved(&kernel->saved);
+  emu_ptx_finish_saved(&kernel->saved);
   kernel->code = b->code;
   kernel->register_estimate = emu_estimate_registers(b);
   kernel->code_count = (uint32_t)b->code_count;

@@ -95,3 +95,12 @@ void emu_ptx_find_recursion(emu_module_t *m) {
   for (size_t f = 0; f < m->function_count; f++)
     m->functions[f].recursive = left[number_of(m, &m->functions[f])];
 }
+
+#define CALL_BYTES 16u /* of the modelled stack: a return address and a saved register or two */
+
+void emu_ptx_finish_saved(emu_saved_t *saved) {
+  for (size_t n = 0; n < saved->slot_count; n++)
+    saved->record_bytes += saved->slots[n].width ? saved->slots[n].width : 1;
+  for (size_t n = 0; n < saved->range_count; n++) saved->record_bytes += saved->ranges[n].bytes;
+  saved->frame_bytes += CALL_BYTES;
+}
