@@ -35,9 +35,15 @@ kiln_layout_t kiln_leaf_layout(const kiln_member_t *member, const kiln_grouping_
   return out;
 }
 
+/* Searched value by value: what is larger has work enough for a launch of its own. */
+enum { MOST_LITERAL_NODES = 64, MOST_LITERAL_BUFFERS = 64 };
+
 static kiln_member_t *create_literal(kiln_arena_t *arena, kiln_member_t *member) {
   const kiln_graph_t *graph = member->graph;
   const kiln_group_t *group = member->group;
+  if (group->node_count > MOST_LITERAL_NODES ||
+      group->input_count + group->store_count > MOST_LITERAL_BUFFERS)
+    return NULL;
   for (uint32_t i = 0; i < group->input_count; i++) {
     kiln_leaf_t leaf = {.value = group->inputs[i], .dtype = graph->types[group->inputs[i]].dtype};
     KILN_PUSH(arena, member->leaves, member->leaf_count, member->leaf_capacity, leaf);

@@ -19,6 +19,10 @@
 enum { DEFAULT_TYPICAL = 1024, LAUNCH_LATENCY_NS = 1500, MOST_ROW = 32768 };
 
 static const int64_t row_classes[] = {64, 512, 1024, 2048, 4096, 8192};
+static const char *const row_class_names[] = {
+    "rows of up to 64 elements",    "rows of up to 512 elements",   "rows of up to 1,024 elements",
+    "rows of up to 2,048 elements", "rows of up to 4,096 elements", "rows of up to 8,192 elements",
+};
 
 /* --- sizes --------------------------------------------------------------------------------------------- */
 
@@ -196,9 +200,9 @@ bool kiln_rows_classify(kiln_arena_t *arena, const kiln_graph_t *graph, const ki
          columns = kiln_member_typical(member, member->symbols[KILN_MEMBER_N]);
   double rows_per_block = columns <= 64 ? 32 : columns <= 512 ? 8 : 1;
   cost_of_moving(target, columns > 0 ? ceil(rows / rows_per_block) : 0, out);
-  out->name = own.most_columns
-                  ? kiln_arena_printf(arena, "rows of up to %lld elements", (long long)own.most_columns)
-                  : "rows of one length";
+  size_t i = 0;
+  while (i < 6 && row_classes[i] != own.most_columns) i++;
+  out->name = i < 6 ? row_class_names[i] : "rows of one length";
   return true;
 }
 
