@@ -171,8 +171,9 @@ static void allocations_alive_at_the_end_of_a_context_are_counted(void **state) 
   EMU_OK(cuCtxSetCurrent(*state));
 }
 
-/* Stamps of the race checker hold a launch's number in ten bits: those of launches long past must not be
- * taken for this one's. 1,023 launches later the other half of the blocks writes each element. */
+/* Stamps of the race checker hold a launch's number in ten bits: those of launches long past must not be taken
+ * for this one's. The 1,023rd launch after one writes each of its elements in the other block; those between
+ * write elsewhere. */
 static void launches_long_past_are_no_part_of_a_race(void **state) {
   (void)state;
   char *ptx = test_nvrtc_compile("extern \"C\" __global__ void k(int *p, int flip) {\n"
@@ -182,10 +183,10 @@ static void launches_long_past_are_no_part_of_a_race(void **state) {
   EMU_OK(cuModuleLoadData(&module, ptx));
   free(ptx);
   CUfunction kernel = emu_function(module, "k");
-  CUdeviceptr p = emu_alloc(256);
-  for (int n = 0; n < 2100; n++) {
-    int flip = n & 1;
-    EMU_OK(emu_run(kernel, 2, 32, 0, EMU_ARGS(&p, &flip)));
+  CUdeviceptr p = emu_alloc(256), elsewhere = emu_alloc(256);
+  for (int n = 0; n <= 1023; n++) {
+    int flip = n == 1023;
+    EMU_OK(emu_run(kernel, 2, 32, 0, EMU_ARGS(n % 1023 ? &elsewhere : &p, &flip)));
   }
 }
 
