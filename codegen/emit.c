@@ -401,11 +401,13 @@ static void emit_source(kiln_emitter_t *emitter, const kiln_grouping_t *grouping
     if (is_table_in_source(emitter, &emitter->kernel->buffers[i])) emit_table(emitter, out, i);
   }
   if (is_grouped) emit_grouped_type(emitter, out, kernel);
+  /* One block an SM at least: without this ptxas squeezes a kernel into 32 registers, for as many blocks as
+   * fit, and spills where sin and cos need a few more. */
   if (emitter->context->part)
     kiln_buffer_printf(out, "static __device__ __forceinline__ void %s(%s", kernel->entry,
                        emitter->context->part->takes_block ? "\n    unsigned block," : "");
   else
-    kiln_buffer_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u) %s(", kernel->block[0],
+    kiln_buffer_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u, 1) %s(", kernel->block[0],
                        kernel->entry);
   kernel->slots = is_grouped ? kiln_emit_member_params(emitter, out, &kernel->slot_count)
                              : emit_params(emitter, grouping, &kernel->scratch, out, &kernel->slot_count);

@@ -237,7 +237,8 @@ void kiln_reduce_begin_run(kiln_reduce_writer_t *w, uint32_t level, uint32_t tur
   for (kiln_expr_id_t i = 0; i < w->r.count; i++) {
     if (kiln_reduce_is_at(w, i, level)) kiln_emit_line(emitter_of(w), "auto q%u = p%u.none();", i, i);
   }
-  kiln_emit_line(emitter_of(w), "#pragma unroll 4");
+  /* vectors that are put together take long to compile */
+  kiln_emit_line(emitter_of(w), "#pragma unroll %d", w->r.region->realigns ? 1 : 4);
   kiln_emit_line(emitter_of(w), "for (int k = 0; k < %u; ++k) {", turns);
   emitter_of(w)->indent++;
 }

@@ -94,6 +94,7 @@ static kiln_status_t fetch_artifact(const run_t *run) {
   size_t ptx_bytes, log_bytes;
   KILN_TRY(FETCH(run, PTX, &ptx, &ptx_bytes));
   KILN_TRY(FETCH(run, ProgramLog, &log, &log_bytes));
+  artifact->log = log;
   kiln_kernel_artifact_read_log(artifact, log);
   artifact->ptx = annotate(run, ptx);
   artifact->image = artifact->ptx;

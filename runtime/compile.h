@@ -25,6 +25,7 @@ typedef struct {
   const char *arch;
   /* from ptxas, cubins only: -1 when unknown */
   int32_t registers, spill_store_bytes, spill_load_bytes, static_shared_bytes, stack_bytes;
+  const char *log; /* what the compiler said; NULL for an artifact that was stored */
 } kiln_kernel_artifact_t;
 
 typedef struct kiln_compiler kiln_compiler_t;

@@ -168,9 +168,27 @@ kiln_status_t kiln_batch_try_compile(kiln_batch_t *batch) {
                                test_on_cuda() ? KILN_IMAGE_CUBIN : KILN_IMAGE_PTX, &batch->artifact);
 }
 
+static void compile(kiln_batch_t *batch, kiln_image_kind_t kind) {
+  kiln_compiler_t *compiler;
+  keep_source(batch);
+  require(kiln_compiler_create(NULL, &compiler), "opening NVRTC");
+  kiln_status_t status = kiln_compiler_compile(compiler, batch->arena, kiln_buffer_text(&batch->source),
+                                               "kiln_elementwise_0", &batch->target, kind, &batch->artifact);
+  kiln_compiler_destroy(compiler);
+  require(status, "compiling");
+}
+
 const char *kiln_batch_compile(kiln_batch_t *batch) {
-  require(kiln_batch_try_compile(batch), "compiling");
+  compile(batch, KILN_IMAGE_PTX);
   return batch->artifact.ptx;
+}
+
+void kiln_batch_assemble(kiln_batch_t *batch) { compile(batch, KILN_IMAGE_CUBIN); }
+
+kiln_kernel_artifact_t kiln_batch_resources(const kiln_batch_t *batch, uint32_t number, uint32_t kernel) {
+  kiln_kernel_artifact_t artifact = {.entry = batch->jobs[number].kernels[kernel].entry};
+  kiln_kernel_artifact_read_log(&artifact, batch->artifact.log);
+  return artifact;
 }
 
 static void print_job(const kiln_batch_t *batch, uint32_t number) {

@@ -43,6 +43,9 @@ const kiln_pipeline_t *kiln_batch_pipeline(const kiln_batch_t *batch, uint32_t n
 /* Compiles all kernels; returns their PTX. */
 const char *kiln_batch_compile(kiln_batch_t *batch);
 kiln_status_t kiln_batch_try_compile(kiln_batch_t *batch);
+/* Compiles all kernels to machine code, which stays unused: for what ptxas says of each. */
+void kiln_batch_assemble(kiln_batch_t *batch);
+kiln_kernel_artifact_t kiln_batch_resources(const kiln_batch_t *batch, uint32_t number, uint32_t kernel);
 /* Runs one graph of a compiled batch on logical tensors; makes the outputs. */
 void kiln_batch_run(kiln_batch_t *batch, uint32_t number, const int64_t *symbols, const kiln_tensor_t *inputs,
                     kiln_tensor_t *outputs);

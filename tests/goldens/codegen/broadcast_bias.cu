@@ -43,7 +43,7 @@ __device__ __forceinline__ T kiln_gelu_tanh(T x) {
   return u < 0 ? (x * e) * e / ((T)1 + e * e) : x / ((T)1 + e * e);
 }
 
-extern "C" __global__ void __launch_bounds__(256) kiln_elementwise(
+extern "C" __global__ void __launch_bounds__(256, 1) kiln_elementwise(
     const float *__restrict__ in0,
     const float *__restrict__ in1,
     float *__restrict__ out0) {

@@ -35,7 +35,7 @@ __device__ __forceinline__ void kiln_store(T *to, const kiln_vector<T, N, BYTES>
   if (BYTES < 8) *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;
 }
 
-extern "C" __global__ void __launch_bounds__(256) kiln_elementwise(
+extern "C" __global__ void __launch_bounds__(256, 1) kiln_elementwise(
     const float *__restrict__ in0,
     const float *__restrict__ in1,
     float *__restrict__ out0) {

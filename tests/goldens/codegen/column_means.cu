@@ -145,7 +145,7 @@ struct kiln_partial {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(256) kiln_columns(
+extern "C" __global__ void __launch_bounds__(256, 1) kiln_columns(
     const unsigned short *__restrict__ in0,
     const unsigned short *__restrict__ in1,
     unsigned short *__restrict__ out0) {

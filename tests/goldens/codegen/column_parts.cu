@@ -152,7 +152,7 @@ __device__ __forceinline__ bool kiln_is_last(unsigned *counter) {
   return is_last;
 }
 
-extern "C" __global__ void __launch_bounds__(512) kiln_columns(
+extern "C" __global__ void __launch_bounds__(512, 1) kiln_columns(
     const float *__restrict__ in0,
     float *__restrict__ out0,
     unsigned char *__restrict__ workspace,

@@ -115,7 +115,7 @@ __device__ __forceinline__ void kiln_store_pair(float *to, float first, float se
   *reinterpret_cast<float2 *>(to) = make_float2(first, second);
 }
 
-extern "C" __global__ void __launch_bounds__(64) kiln_contraction(
+extern "C" __global__ void __launch_bounds__(64, 1) kiln_contraction(
     const unsigned short *__restrict__ in0,
     const unsigned short *__restrict__ in1,
     const unsigned short *__restrict__ in2,

@@ -60,7 +60,7 @@ __device__ __forceinline__ double kiln_multiply_add(double a, double b, double c
 template <typename T>
 __device__ __forceinline__ T kiln_multiply_add(T a, T b, T c) { return a * b + c; }
 
-extern "C" __global__ void __launch_bounds__(256) kiln_contraction(
+extern "C" __global__ void __launch_bounds__(256, 1) kiln_contraction(
     const unsigned short *__restrict__ in0,
     const unsigned short *__restrict__ in1,
     unsigned short *__restrict__ out0) {

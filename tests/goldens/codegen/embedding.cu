@@ -59,7 +59,7 @@ __device__ __forceinline__ T kiln_silu(T x) {
   return x < 0 ? (x * e) * e / ((T)1 + e * e) : x / ((T)1 + e * e);
 }
 
-extern "C" __global__ void __launch_bounds__(256) kiln_elementwise(
+extern "C" __global__ void __launch_bounds__(256, 1) kiln_elementwise(
     const long long *__restrict__ in0,
     const unsigned short *__restrict__ in1,
     unsigned short *__restrict__ out0) {

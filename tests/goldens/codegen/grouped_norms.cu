@@ -167,7 +167,7 @@ struct kiln_members {
   kiln_member rows[8];
 };
 
-extern "C" __global__ void __launch_bounds__(256) kiln_rows(
+extern "C" __global__ void __launch_bounds__(256, 1) kiln_rows(
     const __grid_constant__ kiln_members table) {
   unsigned low = 0, high = table.count;
   while (high - low > 1) {

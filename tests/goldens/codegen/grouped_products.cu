@@ -130,7 +130,7 @@ struct kiln_members {
   kiln_member rows[8];
 };
 
-extern "C" __global__ void __launch_bounds__(64) kiln_contraction(
+extern "C" __global__ void __launch_bounds__(64, 1) kiln_contraction(
     const __grid_constant__ kiln_members table) {
   for (unsigned round = 0;; ++round) { // there and back: who began first comes last
     const unsigned place = round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x;

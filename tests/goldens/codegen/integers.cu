@@ -70,7 +70,7 @@ __device__ __forceinline__ double kiln_floordiv(double a, double b) { return kil
 
 static __device__ const __align__(16) signed char table0[8] = {(signed char)1, (signed char)2, (signed char)3, (signed char)4, (signed char)5, (signed char)6, (signed char)7, (signed char)-8};
 
-extern "C" __global__ void __launch_bounds__(256) kiln_elementwise(
+extern "C" __global__ void __launch_bounds__(256, 1) kiln_elementwise(
     const signed char *__restrict__ in0,
     const signed char *__restrict__ in1,
     signed char *__restrict__ out0,

@@ -143,7 +143,7 @@ struct kiln_partial {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(256) kiln_rows(
+extern "C" __global__ void __launch_bounds__(256, 1) kiln_rows(
     const unsigned short *__restrict__ in0,
     const unsigned short *__restrict__ in1,
     const unsigned short *__restrict__ in2,

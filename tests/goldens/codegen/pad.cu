@@ -46,7 +46,7 @@ __device__ __forceinline__ unsigned short kiln_f16(float value) {
   return bits;
 }
 
-extern "C" __global__ void __launch_bounds__(256) kiln_elementwise(
+extern "C" __global__ void __launch_bounds__(256, 1) kiln_elementwise(
     const unsigned short *__restrict__ in0,
     unsigned short *__restrict__ out0) {
   // One thread for each of 32 x 96/8; it stores 1 time 8 elements.

@@ -20,15 +20,40 @@ __device__ __forceinline__ kiln_vector<T, N, BYTES> kiln_load(const T *from) {
   return *reinterpret_cast<const kiln_vector<T, N, BYTES> *>(from);
 }
 
+// Bytes first .. end - 1 of 16, in pieces as large as may be, 0 for the others. Rare, and short to compile.
+static __device__ __noinline__ uint4 kiln_load_ends(const char *from, int first, int end) {
+  uint4 result = {};
+#pragma unroll 1
+  for (int at = first; at < end;) {
+    int size = (at | 16) & -(at | 16);
+    while (at + size > end) size /= 2;
+    uint2 in = {};
+    if (size == 8)
+      in = *reinterpret_cast<const uint2 *>(from + at);
+    else if (size == 4)
+      in.x = *reinterpret_cast<const unsigned *>(from + at);
+    else if (size == 2)
+      in.x = *reinterpret_cast<const unsigned short *>(from + at) << at % 4 * 8;
+    else
+      in.x = *reinterpret_cast<const unsigned char *>(from + at) << at % 4 * 8;
+    result.x |= at / 4 == 0 ? in.x : 0;
+    result.y |= at / 4 == 0 ? in.y : at / 4 == 1 ? in.x : 0;
+    result.z |= at / 4 == 2 ? in.x : 0;
+    result.w |= at / 4 == 2 ? in.y : at / 4 == 3 ? in.x : 0;
+    at += size;
+  }
+  return result;
+}
+
 // Elements first .. end - 1 of an aligned vector, 0 for the others.
 template <int N, typename T>
 __device__ __forceinline__ kiln_vector<T, N, N * sizeof(T)> kiln_load_within(const T *from, int first, int end) {
   if (first <= 0 && end >= N) return kiln_load<N, N * sizeof(T)>(from);
   kiln_vector<T, N, N * sizeof(T)> result = {};
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    if (i >= first && i < end) result.at[i] = from[i];
-  }
+  if (first >= end) return result;
+  const uint4 part = kiln_load_ends(reinterpret_cast<const char *>(from), (first > 0 ? first : 0) * (int)sizeof(T),
+                                    (end < N ? end : N) * (int)sizeof(T));
+  memcpy(&result, &part, sizeof result);
   return result;
 }
 
@@ -57,7 +82,7 @@ template <int N, int BYTES, int TEAM, typename T, typename L>
 __device__ __forceinline__ kiln_vector<T, N, BYTES> kiln_load_row(const T *from, L left, bool is_first) {
   constexpr int unit = BYTES / sizeof(T), units = N / unit, words = BYTES / 4;
   const int lane = threadIdx.x % TEAM, off = (unsigned)(unsigned long long)from % BYTES / sizeof(T);
-  const unsigned team = TEAM == 32 ? ~0u : ((1u << TEAM % 32) - 1) << (threadIdx.x & 31 & -TEAM);
+  const unsigned team = TEAM == 32 ? ~0u : ((1u << TEAM % 32) - 1) << threadIdx.x % 32 / TEAM * TEAM;
   const int end = left < 1 ? 0 : off + (left < 2 * N ? (int)left : 2 * N);
   unsigned word[(units + 1) * words];
 #pragma unroll
@@ -187,7 +212,7 @@ struct kiln_partial {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(128) kiln_rows(
+extern "C" __global__ void __launch_bounds__(128, 1) kiln_rows(
     const float *__restrict__ in0,
     float *__restrict__ out0,
     float *__restrict__ out1,
@@ -219,7 +244,7 @@ extern "C" __global__ void __launch_bounds__(128) kiln_rows(
   for (int first = 256 + member; first - member < (((unsigned)n1 + 3) / 4); first += 2048) {
     auto q19 = p19.none();
     auto q20 = p20.none();
-    #pragma unroll 4
+    #pragma unroll 1
     for (int k = 0; k < 16; ++k) {
       const int step = first + k * 128;
       if (step - member < (((unsigned)n1 + 3) / 4)) {

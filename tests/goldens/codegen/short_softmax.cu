@@ -38,7 +38,7 @@ __device__ __forceinline__ T kiln_maximum(T a, T b) {
   return a > b || a != a ? a : b;
 }
 
-extern "C" __global__ void __launch_bounds__(256) kiln_elementwise(
+extern "C" __global__ void __launch_bounds__(256, 1) kiln_elementwise(
     const float *__restrict__ in0,
     float *__restrict__ out0) {
   // One thread for each of 64; it stores 1 time 4 elements.

@@ -155,7 +155,7 @@ struct kiln_partial {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(256) kiln_rows(
+extern "C" __global__ void __launch_bounds__(256, 1) kiln_rows(
     const unsigned short *__restrict__ in0,
     unsigned short *__restrict__ out0) {
   // A block of 256 threads has a row.

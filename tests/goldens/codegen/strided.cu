@@ -88,7 +88,7 @@ __device__ __forceinline__ kiln_vector<T, COUNT, sizeof(T)> kiln_unstage(const T
   return result;
 }
 
-extern "C" __global__ void __launch_bounds__(256) kiln_elementwise(
+extern "C" __global__ void __launch_bounds__(256, 1) kiln_elementwise(
     const float *__restrict__ in0,
     const float *__restrict__ in1,
     float *__restrict__ out0) {

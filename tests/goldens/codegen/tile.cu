@@ -34,7 +34,7 @@ __device__ __forceinline__ void kiln_store(T *to, const kiln_vector<T, N, BYTES>
   if (BYTES < 8) *reinterpret_cast<kiln_vector<T, N, BYTES> *>(to) = value;
 }
 
-extern "C" __global__ void __launch_bounds__(256) kiln_elementwise(
+extern "C" __global__ void __launch_bounds__(256, 1) kiln_elementwise(
     const float *__restrict__ in0,
     float *__restrict__ out0) {
   // One thread for each of 32 x 64/4; it stores 2 times 4 elements.

@@ -98,7 +98,7 @@ __device__ __forceinline__ unsigned short kiln_f16(float value) {
   return bits;
 }
 
-extern "C" __global__ void __launch_bounds__(256) kiln_elementwise(
+extern "C" __global__ void __launch_bounds__(256, 1) kiln_elementwise(
     const float *__restrict__ in0,
     const float *__restrict__ in1,
     unsigned short *__restrict__ out0,
