@@ -353,13 +353,16 @@ static bool is_float_table(const kiln_emitter_t *emitter, const kiln_kernel_buff
          (buffer->dtype == KILN_DTYPE_f32 || buffer->dtype == KILN_DTYPE_f64);
 }
 
+/* Ends with whole 16 bytes: the compiler reads three elements as four where the alignment says that no page
+ * ends between them, and a reader of its PTX would call the fourth out of bounds. */
 static void emit_table(kiln_emitter_t *emitter, kiln_buffer_t *out, size_t number) {
   const kiln_kernel_buffer_t *buffer = &emitter->kernel->buffers[number];
   const kiln_node_t *node = &emitter->kernel->graph->nodes[buffer->node];
   bool is_float = is_float_table(emitter, buffer);
-  uint32_t count = kiln_constant_count(node);
+  uint32_t count = kiln_constant_count(node), per_16_bytes = 16 / (uint32_t)kiln_dtype_bytes(buffer->dtype);
+  uint32_t room = (count + per_16_bytes - 1) / per_16_bytes * per_16_bytes;
   kiln_buffer_printf(out, "static __device__ const __align__(16) %s %s%s[%u] = {", table_type(buffer->dtype),
-                     emitter->buffer_names[number], is_float ? "_bits" : "", count);
+                     emitter->buffer_names[number], is_float ? "_bits" : "", room);
   for (uint32_t i = 0; i < count; i++) {
     uint64_t bits = kiln_constant_bits(node, i);
     kiln_buffer_puts(out, i == 0 ? "" : i % 8 ? ", " : ",\n  ");

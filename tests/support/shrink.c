@@ -119,6 +119,7 @@ static kiln_type_t edited_type(const rebuild_t *r, kiln_type_t type) {
 static const kiln_layout_t *edited_layout(const rebuild_t *r, uint32_t boundary, kiln_layout_t *layout,
                                           uint32_t rank) {
   if (is_edit(r, EDIT_DENSE, boundary)) return NULL;
+  if (r->edit->kind == EDIT_DTYPE && layout->align_bytes < 16) layout->align_bytes = 16; /* of any dtype */
   for (uint32_t i = 0; layout->has_strides && i < rank; i++)
     if (r->edit->kind == EDIT_SYMBOLS) layout->strides[i] = edited_dim(r, layout->strides[i]);
   return layout;

@@ -135,6 +135,29 @@ static void check_dtype(kiln_dtype_t dtype, const char *arch) {
   kiln_arena_deinit(&arena);
 }
 
+/* 75 numbers in the source, of which three at a time are wanted: the compiler reads four. */
+static void a_table_is_read_in_wider_pieces_than_wanted(void **state) {
+  (void)state;
+  static const kiln_symbol_class_t no_symbols = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
+  static const kiln_options_t plain = {0};
+  static const kiln_pass_run_t no_passes = {.list = ""};
+  kiln_arena_t arena;
+  kiln_arena_init(&arena, 0);
+  kiln_buffer_t *text = kiln_buffer_in_arena(&arena);
+  kiln_buffer_puts(text, "%i: i32[25,1]|%c = constant() {shape=[25,3], dtype=D, values=[0");
+  for (int i = 1; i < 75; i++) kiln_buffer_printf(text, ",%d", i * 7 % 11);
+  kiln_buffer_puts(text, "]} %s = log_softmax(%c) {dim=1} %y = gather(%s, %i) {dim=1}");
+  kiln_batch_t *batch = kiln_batch_create(&arena, "sm_80");
+  const kiln_graph_t *graph = graph_for(&arena, kiln_buffer_text(text), "f32");
+  kiln_batch_add(batch, graph, &plain, &no_symbols, &no_passes);
+  kiln_batch_compile(batch);
+  kiln_tensor_t input;
+  kiln_random_inputs(&arena, graph, 1, NULL, &input);
+  kiln_batch_check(batch, 0, NULL, &input, "a table");
+  kiln_batch_destroy(batch);
+  kiln_arena_deinit(&arena);
+}
+
 static void every_op_has_a_graph_here(void **state) {
   (void)state;
   for (kiln_op_t op = 0; op < KILN_OP_COUNT; op++) {
@@ -157,6 +180,7 @@ static void every_dtype_has_the_reference_values_on_sm_90(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_op_has_a_graph_here),
+      cmocka_unit_test(a_table_is_read_in_wider_pieces_than_wanted),
       cmocka_unit_test(every_dtype_has_the_reference_values_on_sm_80),
       cmocka_unit_test(every_dtype_has_the_reference_values_on_sm_90),
   };

@@ -68,7 +68,7 @@ __device__ __forceinline__ T kiln_floordiv_real(T a, T b) {
 __device__ __forceinline__ float kiln_floordiv(float a, float b) { return kiln_floordiv_real(a, b); }
 __device__ __forceinline__ double kiln_floordiv(double a, double b) { return kiln_floordiv_real(a, b); }
 
-static __device__ const __align__(16) signed char table0[8] = {(signed char)1, (signed char)2, (signed char)3, (signed char)4, (signed char)5, (signed char)6, (signed char)7, (signed char)-8};
+static __device__ const __align__(16) signed char table0[16] = {(signed char)1, (signed char)2, (signed char)3, (signed char)4, (signed char)5, (signed char)6, (signed char)7, (signed char)-8};
 
 extern "C" __global__ void __launch_bounds__(256, 1) kiln_elementwise(
     const signed char *__restrict__ in0,
