@@ -319,19 +319,26 @@ static void finish(const grouping_t *g, const uint32_t *apart, bool moves, kiln_
 }
 
 /* All that an execution holds (inputs, outputs, temporaries) stays within memory_ratio of what it holds
- * without sharing. Slots may need more than what is alive; so groups first move freely, then only on their
- * levels, and if that takes too much memory as well, there is no sharing but in sequence. */
+ * without sharing. Slots may need more than what is alive; so launches first take what there is room for,
+ * then less, then groups meet on their levels only, and if all that takes too much memory, there is no
+ * sharing but in sequence. */
 void arrange_launches(const grouping_t *g, const uint32_t *apart, kiln_grouping_t *grouping) {
   plan_buffers(g, grouping);
   uint32_t count = grouping->group_count;
   double arena_bytes = arena_bytes_of(g, grouping);
   double room = (memory_ratio - 1) * (memory_of_boundary(g->graph) + arena_bytes);
-  double memory_limit = peak_of(g, grouping) + room;
+  double peak_bytes = peak_of(g, grouping);
   kiln_group_t *apart_groups = kiln_arena_copy(g->arena, grouping->groups, count * sizeof *grouping->groups);
-  for (int is_bound = 0; is_bound < 2; is_bound++) {
+  static const struct {
+    bool is_bound;
+    double of_room;
+  } attempts[] = {{false, 1}, {false, 0.5}, {false, 0}, {true, 0.5}, {true, 0}};
+  for (size_t i = 0; i < sizeof attempts / sizeof *attempts; i++) {
+    double memory_limit = peak_bytes + attempts[i].of_room * room;
     kiln_group_t *groups = KILN_NEW_ARRAY(g->arena, kiln_group_t, count);
     kiln_grouping_t shared = *grouping;
-    shared.group_count = share_launches(g, apart, is_bound, memory_limit, grouping->groups, count, groups);
+    shared.group_count =
+        share_launches(g, apart, attempts[i].is_bound, memory_limit, grouping->groups, count, groups);
     if (shared.group_count == count) break;
     finish(g, apart, true, groups, &shared);
     if (arena_bytes_of(g, &shared) > arena_bytes + room) continue;

@@ -357,6 +357,25 @@ static void members_wait_when_memory_would_pass_a_tenth_more(void **state) {
   assert_non_null(strstr(grouping->groups[1].reason, "would raise the peak memory"));
 }
 
+/* 64 branches of three products with 16, 17 .. rows: slots, each as large as its largest temporary, waste
+ * more than the first try leaves room for. */
+static void launches_become_smaller_where_slots_waste_memory(void **state) {
+  kiln_arena_t *arena = *state;
+  kiln_buffer_t *text = kiln_buffer_in_arena(arena);
+  kiln_buffer_puts(text, "graph g(%w: f32[64,64]");
+  for (uint32_t i = 0; i < 64; i++) kiln_buffer_printf(text, ", %%a%u: f32[%u,64]", i, 16 + i);
+  kiln_buffer_puts(text, ") {");
+  for (uint32_t i = 0; i < 64; i++)
+    kiln_buffer_printf(
+        text, " %%b%u = gemm_rcr(%%a%u, %%w) %%c%u = gemm_rcr(%%b%u, %%w) %%d%u = gemm_rcr(%%c%u, %%w)", i, i,
+        i, i, i, i);
+  kiln_buffer_puts(text, " return %d0");
+  for (uint32_t i = 1; i < 64; i++) kiln_buffer_printf(text, ", %%d%u", i);
+  kiln_buffer_puts(text, " }");
+  const kiln_grouping_t *grouping = group(arena, kiln_test_graph(arena, kiln_buffer_text(text)));
+  assert_in_range(grouping->group_count, 3, 20); /* 192 one by one */
+}
+
 static void group_whose_kernel_is_unfit_is_divided_by_members(void **state) {
   kiln_arena_t *arena = *state;
   const kiln_graph_t *graph = optimize(arena, many_norms(arena, 7, 128, 64));
@@ -423,6 +442,7 @@ int main(void) {
       TEST(small_launch_stands_beside_an_independent_one),
       TEST(large_gemms_run_alone_and_say_why),
       TEST(members_wait_when_memory_would_pass_a_tenth_more),
+      TEST(launches_become_smaller_where_slots_waste_memory),
       TEST(group_whose_kernel_is_unfit_is_divided_by_members),
       TEST(reason_says_what_the_rest_of_a_class_waits_for),
       TEST(names_and_order_of_lines_change_nothing),
