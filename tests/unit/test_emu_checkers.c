@@ -171,9 +171,9 @@ static void allocations_alive_at_the_end_of_a_context_are_counted(void **state) 
   EMU_OK(cuCtxSetCurrent(*state));
 }
 
-/* Stamps of the race checker hold a launch's number in ten bits: those of launches long past must not be taken
- * for this one's. The 1,023rd launch after one writes each of its elements in the other block; those between
- * write elsewhere. */
+/* Stamps of the race checker hold a launch's number in ten bits: those of launches long past must not be
+ * taken for this one's. The 1,023rd launch after one writes each of its elements in the other block; those
+ * between write elsewhere. */
 static void launches_long_past_are_no_part_of_a_race(void **state) {
   (void)state;
   char *ptx = test_nvrtc_compile("extern \"C\" __global__ void k(int *p, int flip) {\n"
