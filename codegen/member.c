@@ -3,7 +3,7 @@
  * The key of a class is the SHA-256 of the small graph (member_graph.c) with all that a kernel is chosen by.
  * Called by grouped.c.
  */
-#include "codegen/member.h"
+#include "codegen/member_view.h"
 
 #include "base/hash.h"
 #include "ir/canonical.h"
@@ -12,18 +12,13 @@
 
 /* --- as it stands -------------------------------------------------------------------------------------- */
 
-static const kiln_layout_t *boundary(const kiln_graph_t *graph, kiln_buffer_ref_t ref) {
-  if (ref.kind == KILN_BUFFER_INPUT) return &graph->input_layouts[ref.index];
-  return ref.kind == KILN_BUFFER_OUTPUT ? &graph->output_layouts[ref.index] : NULL;
-}
-
 /* Where a value that is read, or a store, lies; NULL: in a temporary, or not known yet. */
 static const kiln_layout_t *layout_of(const kiln_member_t *member, const kiln_grouping_t *grouping,
                                       const kiln_leaf_t *leaf) {
   const kiln_graph_t *graph = member->graph;
   if (!leaf->store && leaf->value < graph->input_count) return &graph->input_layouts[leaf->value];
   if (!grouping) return NULL;
-  return boundary(graph, leaf->store ? leaf->store->buffer : grouping->storage[leaf->value]);
+  return kiln_member_layout_of(graph, leaf->store ? leaf->store->buffer : grouping->storage[leaf->value]);
 }
 
 kiln_layout_t kiln_leaf_layout(const kiln_member_t *member, const kiln_grouping_t *grouping,

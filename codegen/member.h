@@ -1,6 +1,6 @@
 /* codegen/member.h: a vertical group as one member of a class: what its kernel is once sizes are parameters.
  *
- *   group -> member_walk.c: leaves, steps, symbols -> member.c: class key
+ *   group -> member_walk.c, member_view.c: leaves, steps, symbols -> member.c: class key
  *                                                  -> member_graph.c: a small graph over the symbols
  *
  * Three forms. PLANE: every value is a plane of M rows of N elements (leading axes are one, trailing axes are

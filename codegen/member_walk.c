@@ -9,7 +9,7 @@
  *    the class of those with many.
  * Linear in the nodes but for the search of inputs. Called by member.c.
  */
-#include "codegen/member.h"
+#include "codegen/member_view.h"
 
 #include "codegen/lower.h"
 #include "codegen/lower_reduce.h"
@@ -19,17 +19,10 @@
 
 enum { MOST_NODES = 64, NONE = UINT32_MAX };
 
-/* Something read, as it lies: strides in elements. */
-typedef struct {
-  kiln_value_id_t root;
-  kiln_type_t type;
-  kiln_dim_t offset, strides[KILN_MAX_RANK];
-} view_t;
-
 /* What a value is: read, or an operand of the small graph. */
 typedef struct {
-  const view_t *view; /* NULL: computed, */
-  uint32_t operand;   /* as this */
+  const kiln_member_view_t *view; /* NULL: computed, */
+  uint32_t operand;               /* as this */
   uint32_t axes;
 } state_t;
 
@@ -56,103 +49,6 @@ static bool product(kiln_arena_t *arena, const kiln_dim_t *dims, uint32_t count,
     if (!kiln_dim_mul(arena, *out, dims[i], out)) return false;
   }
   return true;
-}
-
-/* --- places -------------------------------------------------------------------------------------------- */
-
-static const kiln_layout_t *layout_of(const kiln_graph_t *graph, kiln_buffer_ref_t ref) {
-  if (ref.kind == KILN_BUFFER_INPUT) return &graph->input_layouts[ref.index];
-  return ref.kind == KILN_BUFFER_OUTPUT ? &graph->output_layouts[ref.index] : NULL;
-}
-
-static bool lay_out(const walk_t *walk, const kiln_type_t *type, const kiln_layout_t *layout,
-                    kiln_dim_t *out) {
-  if (!layout || !layout->has_strides) return kiln_type_strides(walk->arena, type, out);
-  memcpy(out, layout->strides, sizeof layout->strides);
-  return true;
-}
-
-static view_t *whole_view(const walk_t *walk, kiln_value_id_t value) {
-  view_t *view = KILN_NEW(walk->arena, view_t);
-  const kiln_layout_t *layout = NULL;
-  *view = (view_t){.root = value, .type = *type_of(walk, value)};
-  if (value < walk->graph->input_count)
-    layout = &walk->graph->input_layouts[value];
-  else if (walk->grouping)
-    layout = layout_of(walk->graph, walk->grouping->storage[value]);
-  return lay_out(walk, &view->type, layout, view->strides) ? view : NULL;
-}
-
-static bool shift(const walk_t *walk, view_t *view, kiln_dim_t start, kiln_dim_t stride) {
-  return kiln_dim_mul(walk->arena, start, stride, &start) &&
-         kiln_dim_add(walk->arena, view->offset, start, &view->offset);
-}
-
-static bool view_slice(const walk_t *walk, const kiln_node_t *node, view_t *view) {
-  const kiln_attr_value_t *starts = kiln_node_attr(node, KILN_ATTR_starts),
-                          *steps = kiln_node_attr(node, KILN_ATTR_steps);
-  for (uint32_t i = 0; i < view->type.rank; i++) {
-    if (!shift(walk, view, starts->list.dims[i], view->strides[i])) return false;
-    if (!steps) continue;
-    kiln_dim_t step = kiln_dim_constant(steps->list.integers[i]);
-    if (!kiln_dim_mul(walk->arena, view->strides[i], step, &view->strides[i])) return false;
-  }
-  return true;
-}
-
-static bool view_split(const walk_t *walk, const kiln_node_t *node, uint32_t result, view_t *view) {
-  uint32_t axis = kiln_view_axis(kiln_node_int(node, KILN_ATTR_dim, 0), view->type.rank);
-  for (uint32_t i = 0; i < result; i++) {
-    if (!shift(walk, view, type_of(walk, node->first_result + i)->dims[axis], view->strides[axis]))
-      return false;
-  }
-  return true;
-}
-
-static void view_permute(const kiln_node_t *node, view_t *view) {
-  const kiln_attr_value_t *dims = kiln_node_attr(node, KILN_ATTR_dims);
-  kiln_dim_t strides[KILN_MAX_RANK];
-  memcpy(strides, view->strides, sizeof strides);
-  for (uint32_t i = 0; i < view->type.rank; i++)
-    view->strides[i] = strides[kiln_view_axis(dims->list.integers[i], view->type.rank)];
-}
-
-static bool is_dense(const walk_t *walk, const view_t *view) {
-  kiln_dim_t dense[KILN_MAX_RANK];
-  if (!kiln_type_strides(walk->arena, &view->type, dense)) return false;
-  for (uint32_t i = 0; i < view->type.rank; i++) {
-    if (!kiln_dim_is(view->type.dims[i], 1) && !kiln_dim_equal(dense[i], view->strides[i])) return false;
-  }
-  return true;
-}
-
-/* The result of a view of something read, as it lies in memory; NULL when strides do not say it. */
-static const view_t *view_of(const walk_t *walk, const kiln_node_t *node, uint32_t result,
-                             const view_t *from) {
-  view_t *view = kiln_arena_copy(walk->arena, from, sizeof *view);
-  const kiln_type_t *type = type_of(walk, node->first_result + result);
-  bool is_fine;
-  switch (node->op) {
-  case KILN_OP_slice:
-    is_fine = view_slice(walk, node, view);
-    break;
-  case KILN_OP_split:
-    is_fine = view_split(walk, node, result, view);
-    break;
-  case KILN_OP_permute:
-    view_permute(node, view);
-    is_fine = true;
-    break;
-  case KILN_OP_reshape:
-  case KILN_OP_squeeze:
-  case KILN_OP_broadcast:
-    is_fine = is_dense(walk, view) && kiln_type_strides(walk->arena, type, view->strides);
-    break;
-  default:
-    is_fine = false;
-  }
-  view->type = *type;
-  return is_fine ? view : NULL;
 }
 
 /* --- planes -------------------------------------------------------------------------------------------- */
@@ -237,7 +133,7 @@ static bool leaf_equal(const kiln_leaf_t *a, const kiln_leaf_t *b) {
 }
 
 /* An input of the small graph for a view that is used like this; its type is cut at `split`. */
-static bool add_leaf(walk_t *walk, const view_t *view, kiln_leaf_t leaf, uint32_t split,
+static bool add_leaf(walk_t *walk, const kiln_member_view_t *view, kiln_leaf_t leaf, uint32_t split,
                      uint32_t *out_operand) {
   kiln_member_t *member = walk->member;
   leaf.value = view->root;
@@ -279,7 +175,7 @@ static uint32_t place_of(const walk_t *walk, uint32_t node) {
 
 static bool find_state(const walk_t *walk, kiln_value_id_t value, state_t *out) {
   if (is_read(walk, value)) {
-    *out = (state_t){.view = whole_view(walk, value)};
+    *out = (state_t){.view = kiln_member_whole_view(walk->arena, walk->graph, walk->grouping, value)};
     return out->view != NULL;
   }
   uint32_t node = walk->graph->producers[value], place = place_of(walk, node);
@@ -287,7 +183,8 @@ static bool find_state(const walk_t *walk, kiln_value_id_t value, state_t *out) 
   *out = walk->states[place];
   const kiln_node_t *producer = &walk->graph->nodes[node];
   if (producer->op == KILN_OP_split && out->view) /* one state stands for all its results: the operand's */
-    out->view = view_of(walk, producer, value - producer->first_result, out->view);
+    out->view =
+        kiln_member_view_of(walk->arena, walk->graph, producer, value - producer->first_result, out->view);
   return out->view || out->operand != NONE;
 }
 
@@ -463,7 +360,8 @@ static bool walk_node(walk_t *walk, uint32_t place) {
   case KILN_CLASS_VIEW:
     if (!it->operand_count || !find_state(walk, it->operands[0], &operand)) return false;
     if (!operand.view) return walk_rename(walk, it, &operand, out);
-    out->view = it->op == KILN_OP_split ? operand.view : view_of(walk, it, 0, operand.view);
+    out->view = it->op == KILN_OP_split ? operand.view
+                                        : kiln_member_view_of(walk->arena, walk->graph, it, 0, operand.view);
     return out->view != NULL;
   default:
     return false;
@@ -551,12 +449,14 @@ static bool place_store(walk_t *walk, const kiln_store_t *store, uint32_t axes, 
   kiln_value_id_t whole = store->window ? store->window->of : store->value;
   const kiln_type_t *type = type_of(walk, store->value);
   kiln_dim_t strides[KILN_MAX_RANK];
-  const kiln_layout_t *layout = walk->grouping ? layout_of(walk->graph, store->buffer) : NULL;
-  view_t view = {.type = *type};
+  const kiln_layout_t *layout = walk->grouping ? kiln_member_layout_of(walk->graph, store->buffer) : NULL;
+  kiln_member_view_t view = {.type = *type};
   uint32_t split;
-  if (!lay_out(walk, type_of(walk, whole), layout, strides) || !split_of(walk, type, &split)) return false;
+  if (!kiln_member_lay_out(walk->arena, type_of(walk, whole), layout, strides) ||
+      !split_of(walk, type, &split))
+    return false;
   for (uint32_t i = 0; store->window && i < type->rank; i++) {
-    if (!shift(walk, &view, store->window->start[i], strides[i])) return false;
+    if (!kiln_member_view_shift(walk->arena, &view, store->window->start[i], strides[i])) return false;
   }
   *out = (kiln_leaf_t){.value = store->value,
                        .store = store,
