@@ -109,7 +109,7 @@ static kiln_group_t join(const grouping_t *g, const kiln_group_t *groups, uint32
   joined.inputs = inputs;
   joined.input_count = count;
   joined.join = KILN_JOIN_SEQUENCE;
-  joined.reason = "";
+  joined.reason = "the second member reads, point by point, what the same block has made of the first";
   return joined;
 }
 
