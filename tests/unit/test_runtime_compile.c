@@ -281,7 +281,7 @@ static void an_artifact_is_read_as_it_was_written(void **state) {
 static void an_artifact_cut_anywhere_is_refused(void **state) {
   (void)state;
   static const kiln_kernel_artifact_t artifact = {
-      KILN_IMAGE_CUBIN, "\177ELF and more", 13, "// ptx", "f", "sm_90", 10, 0, 0, 1024, 0};
+      KILN_IMAGE_CUBIN, "\177ELF and more", 13, "// ptx", "f", "sm_90", 10, 0, 0, 1024, 0, NULL};
   kiln_kernel_artifact_t read;
   kiln_buffer_t bytes;
   kiln_buffer_init(&bytes);
