@@ -177,21 +177,17 @@ def test_jobs(stage):
     environment = {"KILN_BUILD_DIR": str(build_dir), "KILN_SOURCE_DIR": str(ROOT)}
     if stage == "gpu":
         environment["KILN_TEST_DEVICE"] = "cuda"
-    for source in sorted((ROOT / "tests").glob("*/test_*")):
-        labels = labels_of(source) if source.suffix in (".c", ".py") else set()
-        if source.suffix == ".c":
-            argv = [build_dir / "tests" / source.stem]
-        elif source.suffix == ".py":
-            argv = [PYTHON, ROOT / "scripts/unittest_tap.py", source]
-        else:
-            continue
+    for source in sorted([*(ROOT / "tests/unit").glob("test_*.c"), *(ROOT / "tests/py").glob("test_*.py")]):
+        labels = labels_of(source)
+        argv = ([build_dir / "tests" / source.stem] if source.suffix == ".c" else
+                [PYTHON, ROOT / "scripts/unittest_tap.py", source])
         if (stage == "tsan" and "tsan" not in labels) or \
            (stage == "gpu" and "device" not in labels) or \
            (stage == "asan" and "release-only" in labels):
             continue
         # Unit tests choose checkers themselves; these run whole programs (about a tenth slower with all).
         checks = {"KILN_EMU_CHECKS": "all"} if source.suffix == ".py" else {}
-        yield Job(f"{stage}: {source.stem}", argv, 300 if stage == "release" else 600,
+        yield Job(f"{stage}: {source.stem}", argv, timeout_s=600,
                   speaks_tap=True, alone="alone" in labels, environment={**environment, **checks})
 
 

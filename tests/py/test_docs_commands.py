@@ -5,7 +5,7 @@ import unittest
 from kiln_command import ROOT, kiln
 
 COMMANDS = ("run", "opt", "compile", "explain", "reference")
-OPTION = r"--[a-z][a-z-]*"
+OPTION = r"--[a-z][a-z0-9-]*"
 
 
 def section(page, heading):

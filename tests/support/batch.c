@@ -157,33 +157,26 @@ static void keep_source(const kiln_batch_t *batch) {
   fclose(file);
 }
 
-kiln_status_t kiln_batch_try_compile(kiln_batch_t *batch) {
+static kiln_status_t compile(kiln_batch_t *batch, kiln_image_kind_t kind) {
   keep_source(batch);
   if (!batch->compiler) {
     KILN_TRY(kiln_compiler_create(NULL, &batch->own_compiler));
     batch->compiler = batch->own_compiler;
   }
   return kiln_compiler_compile(batch->compiler, batch->arena, kiln_buffer_text(&batch->source),
-                               "kiln_elementwise_0", &batch->target,
-                               test_on_cuda() ? KILN_IMAGE_CUBIN : KILN_IMAGE_PTX, &batch->artifact);
+                               "kiln_elementwise_0", &batch->target, kind, &batch->artifact);
 }
 
-static void compile(kiln_batch_t *batch, kiln_image_kind_t kind) {
-  kiln_compiler_t *compiler;
-  keep_source(batch);
-  require(kiln_compiler_create(NULL, &compiler), "opening NVRTC");
-  kiln_status_t status = kiln_compiler_compile(compiler, batch->arena, kiln_buffer_text(&batch->source),
-                                               "kiln_elementwise_0", &batch->target, kind, &batch->artifact);
-  kiln_compiler_destroy(compiler);
-  require(status, "compiling");
+kiln_status_t kiln_batch_try_compile(kiln_batch_t *batch) {
+  return compile(batch, test_on_cuda() ? KILN_IMAGE_CUBIN : KILN_IMAGE_PTX);
 }
 
 const char *kiln_batch_compile(kiln_batch_t *batch) {
-  compile(batch, KILN_IMAGE_PTX);
+  require(kiln_batch_try_compile(batch), "compiling");
   return batch->artifact.ptx;
 }
 
-void kiln_batch_assemble(kiln_batch_t *batch) { compile(batch, KILN_IMAGE_CUBIN); }
+void kiln_batch_assemble(kiln_batch_t *batch) { require(compile(batch, KILN_IMAGE_CUBIN), "assembling"); }
 
 kiln_kernel_artifact_t kiln_batch_resources(const kiln_batch_t *batch, uint32_t number, uint32_t kernel) {
   kiln_kernel_artifact_t artifact = {.entry = batch->jobs[number].kernels[kernel].entry};
