@@ -29,9 +29,11 @@ static int64_t tiles_of(kiln_dim_t extent, uint32_t size) { return (extent.const
 static void emit_place(kernel_t *k) {
   const kiln_contraction_t *c = k->c;
   if (c->context->grouped) {
-    LINE(k, "const %s tiles_m = (%s + %u) / %u, tiles_n = (%s + %u) / %u;", k->type,
-         kiln_emit_dim(&k->emitter, c->m.extent, false), c->tile.m - 1, c->tile.m,
-         kiln_emit_dim(&k->emitter, c->n.extent, false), c->tile.n - 1, c->tile.n);
+    const char *m =
+        kiln_emit_dim(&k->emitter, c->m.extent, false); /* in this order: parameters are numbered */
+    const char *n = kiln_emit_dim(&k->emitter, c->n.extent, false);
+    LINE(k, "const %s tiles_m = (%s + %u) / %u, tiles_n = (%s + %u) / %u;", k->type, m, c->tile.m - 1,
+         c->tile.m, n, c->tile.n - 1, c->tile.n);
     LINE(k, "const %s tile_m = block %% tiles_m, tile_n = block / tiles_m %% tiles_n;", k->type);
     LINE(k, "const %s batch = block / tiles_m / tiles_n;", k->type);
     return;
@@ -331,9 +333,9 @@ static void emit_stores(kernel_t *k) {
   open_block(k);
   LINE(k, "const %s %s = tile_%s * %u + piece / %u, %s = tile_%s * %u + piece %% %u;", k->type, outer, outer,
        outer_tile, per_row, inner, inner_axis, per_row, per_row);
-  LINE(k, "if (%s >= %s || %u * %s >= %s) continue;", outer,
-       kiln_emit_dim(emitter, along_m ? c->n.extent : c->m.extent, false), lanes, inner,
-       kiln_emit_dim(emitter, along_m ? c->m.extent : c->n.extent, false));
+  const char *outer_extent = kiln_emit_dim(emitter, along_m ? c->n.extent : c->m.extent, false);
+  const char *inner_extent = kiln_emit_dim(emitter, along_m ? c->m.extent : c->n.extent, false);
+  LINE(k, "if (%s >= %s || %u * %s >= %s) continue;", outer, outer_extent, lanes, inner, inner_extent);
   name_epilogue_axes(k, inner);
   kiln_emit_point(emitter, &c->epilogue);
   close_block(k, "}");

@@ -169,6 +169,11 @@ typedef struct {
   uint16_t m, n, warps_m, warps_n;
 } shape_t;
 
+typedef struct {
+  const shape_t *items;
+  size_t count;
+} shapes_t;
+
 /* A warp of a tensor-core tile has multiples of 16 x 16. */
 static const shape_t tensor_shapes[] = {
     {128, 128, 2, 4}, {128, 64, 2, 2}, {64, 128, 2, 2}, {64, 64, 2, 2}, {128, 32, 4, 1},
@@ -199,11 +204,14 @@ static double products_per_cycle(const kiln_contraction_t *c) {
 }
 
 /* Waves of tiles. */
-static double cost_of(const kiln_contraction_t *c, shape_t shape) {
-  double tiles = ceil(kiln_contraction_typical(c, c->m.extent) / shape.m) *
-                 ceil(kiln_contraction_typical(c, c->n.extent) / shape.n) *
-                 kiln_contraction_typical(c, c->batch.extent);
+static double cost_of(const kiln_contraction_t *c, double m, double n, double batch, shape_t shape) {
+  double tiles = ceil(m / shape.m) * ceil(n / shape.n) * batch;
   return ceil(tiles / c->context->target->sm_count) * cost_of_tile(shape.m, shape.n);
+}
+
+static double cost_alone(const kiln_contraction_t *c, shape_t shape) {
+  return cost_of(c, kiln_contraction_typical(c, c->m.extent), kiln_contraction_typical(c, c->n.extent),
+                 kiln_contraction_typical(c, c->batch.extent), shape);
 }
 
 /* The same for many members whose tiles are dealt out to the SMs, the longest first: the last tile that is
@@ -230,19 +238,59 @@ static bool is_possible(const kiln_contraction_t *c, shape_t shape) {
   return !(c->a.copy.along_rows || c->b.copy.along_rows) || part >= chunk;
 }
 
-static kiln_tile_t choose_tile(const kiln_contraction_t *c) {
-  const shape_t *shapes = c->uses_tensor_cores ? tensor_shapes : plain_shapes;
-  size_t count = c->uses_tensor_cores ? sizeof tensor_shapes / sizeof *tensor_shapes
-                                      : sizeof plain_shapes / sizeof *plain_shapes;
+/* Elements of both operands that tiles ask for. */
+static double reads_of(const kiln_product_size_t *size, shape_t shape) {
+  return size->k * (size->m * ceil(size->n / shape.n) + size->n * ceil(size->m / shape.m));
+}
+
+static shapes_t shapes_of(const kiln_contraction_t *c) {
+  if (c->uses_tensor_cores) return (shapes_t){tensor_shapes, sizeof tensor_shapes / sizeof *tensor_shapes};
+  return (shapes_t){plain_shapes, sizeof plain_shapes / sizeof *plain_shapes};
+}
+
+static shape_t best_of_member(const kiln_contraction_t *c, const kiln_product_size_t *size) {
+  shapes_t shapes = shapes_of(c);
+  const shape_t *best = NULL;
+  for (size_t i = 0; i < shapes.count; i++) {
+    const shape_t *shape = &shapes.items[i];
+    if (!is_possible(c, *shape)) continue;
+    if (!best || cost_of(c, size->m, size->n, 1, *shape) < cost_of(c, size->m, size->n, 1, *best))
+      best = shape;
+  }
+  return *best;
+}
+
+/* Does the group ask for no more than its members would alone, each with its own tile? Time that smaller
+ * tiles save in one launch would be paid by all that shares the memory. */
+static bool is_frugal(const kiln_contraction_t *c, shape_t shape) {
+  enum { MOST_PERCENT = 102 };
+  const kiln_grouped_t *grouped = c->context->grouped;
+  double together = 0, alone = 0;
+  for (uint32_t i = 0; i < grouped->product_count; i++) {
+    together += reads_of(&grouped->products[i], shape);
+    alone += reads_of(&grouped->products[i], best_of_member(c, &grouped->products[i]));
+  }
+  return 100 * together <= MOST_PERCENT * alone;
+}
+
+/* The shape of least cost; of a group, among those that are frugal when there are any. NULL: none is. */
+static const shape_t *choose_shape(const kiln_contraction_t *c, bool only_frugal) {
+  shapes_t shapes = shapes_of(c);
   const shape_t *best = NULL;
   double least = 0;
-  for (size_t i = 0; i < count; i++) {
-    if (!is_possible(c, shapes[i])) continue;
-    double cost = c->has_widths ? cost_of_group(c, shapes[i]) : cost_of(c, shapes[i]);
+  for (size_t i = 0; i < shapes.count; i++) {
+    if (!is_possible(c, shapes.items[i]) || (only_frugal && !is_frugal(c, shapes.items[i]))) continue;
+    double cost = c->has_widths ? cost_of_group(c, shapes.items[i]) : cost_alone(c, shapes.items[i]);
     if (best && cost >= least) continue;
-    best = &shapes[i];
+    best = &shapes.items[i];
     least = cost;
   }
+  return best;
+}
+
+static kiln_tile_t choose_tile(const kiln_contraction_t *c) {
+  const shape_t *best = choose_shape(c, c->has_widths);
+  if (!best) best = choose_shape(c, false);
   bool is_async = is_any_async(&c->a) || is_any_async(&c->b);
   kiln_tile_t tile = {.m = best->m,
                       .n = best->n,

@@ -52,7 +52,7 @@ static void perform(emu_block_t *block, const emu_transfer_t *t) {
   }
   if (t->kind == EMU_TRANSFER_REDUCE)
     reduce(block, t);
-  else
+  else if (t->bytes)
     memmove(t->to, t->from, t->bytes);
   if (t->barrier) emu_mbarrier_complete(t->barrier, t->bytes);
 }

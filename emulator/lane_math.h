@@ -75,7 +75,7 @@ static inline uint32_t round_magnitude(double x, int fraction, int least, int mo
   bool negative = signbit(x);
   double magnitude = fabs(x);
   uint32_t infinity = (uint32_t)(most - least + 2) << fraction;
-  if (isinf(x)) return infinity;
+  if (!isfinite(x)) return infinity;
   if (magnitude == 0) return 0;
   int exponent = ilogb(magnitude);
   if (exponent < least) exponent = least;
