@@ -29,8 +29,8 @@ static int64_t tiles_of(kiln_dim_t extent, uint32_t size) { return (extent.const
 static void emit_place(kernel_t *k) {
   const kiln_contraction_t *c = k->c;
   if (c->context->grouped) {
-    const char *m =
-        kiln_emit_dim(&k->emitter, c->m.extent, false); /* in this order: parameters are numbered */
+    /* One after the other: parameters are numbered as they are met. */
+    const char *m = kiln_emit_dim(&k->emitter, c->m.extent, false);
     const char *n = kiln_emit_dim(&k->emitter, c->n.extent, false);
     LINE(k, "const %s tiles_m = (%s + %u) / %u, tiles_n = (%s + %u) / %u;", k->type, m, c->tile.m - 1,
          c->tile.m, n, c->tile.n - 1, c->tile.n);

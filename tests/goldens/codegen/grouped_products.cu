@@ -5,8 +5,8 @@
 //   in2 : f16[S1]
 //   t0 = gemm_rcr_bias(in0, in1, in2) : f16[S0,S1]
 //   out0 <- t0
-// n0 = S1
-// n1 = S0
+// n0 = S0
+// n1 = S1
 // n2 = S2
 // n3 = S4
 // n4 = S5
@@ -162,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(64, 1) kiln_contraction(
     // A block makes 32 x 16 results, 32 of K at a time, 4 steps of it in shared memory.
     // 2 x 1 warps, each 16 x 16 by m16n8k16.
     extern __shared__ __align__(16) unsigned char kiln_shared[];
-    const int tiles_m = (n1 + 31) / 32, tiles_n = (n0 + 15) / 16;
+    const int tiles_m = (n0 + 31) / 32, tiles_n = (n1 + 15) / 16;
     const int tile_m = block % tiles_m, tile_n = block / tiles_m % tiles_n;
     const int batch = block / tiles_m / tiles_n;
     unsigned short *const stages = reinterpret_cast<unsigned short *>(kiln_shared);
@@ -183,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(64, 1) kiln_contraction(
             const int piece = i * 64 + threadIdx.x, row = piece / 4, column = piece % 4;
             const int m = tile_m * 32 + row, k_by_8 = step * 4 + column;
             unsigned short *const to = a_stage + kiln_slot<32, 8>(row, column * 8);
-            kiln_copy_async_part<16>(to, in0 + (n3 * m + 8 * k_by_8), m < n1 && 8 * k_by_8 < n2 ? 16 : 0);
+            kiln_copy_async_part<16>(to, in0 + (n3 * m + 8 * k_by_8), m < n0 && 8 * k_by_8 < n2 ? 16 : 0);
           }
         } else {
           // a: copied, 4 elements along k at a time.
@@ -192,7 +192,7 @@ extern "C" __global__ void __launch_bounds__(64, 1) kiln_contraction(
             const int piece = i * 64 + threadIdx.x, row = piece / 8, column = piece % 8;
             const int m = tile_m * 32 + row, k_by_4 = step * 8 + column;
             unsigned short *const to = a_stage + kiln_slot<32, 8>(row, column * 4);
-            kiln_copy_async_part<8>(to, in0 + (n3 * m + 4 * k_by_4), m < n1 && 4 * k_by_4 < n2 ? 8 : 0);
+            kiln_copy_async_part<8>(to, in0 + (n3 * m + 4 * k_by_4), m < n0 && 4 * k_by_4 < n2 ? 8 : 0);
           }
         }
         if (b_width == 8) {
@@ -202,7 +202,7 @@ extern "C" __global__ void __launch_bounds__(64, 1) kiln_contraction(
             const int piece = i * 64 + threadIdx.x, row = piece / 4, column = piece % 4;
             const int n = tile_n * 16 + row, k_by_8 = step * 4 + column;
             unsigned short *const to = b_stage + kiln_slot<32, 8>(row, column * 8);
-            kiln_copy_async_part<16>(to, in1 + (n4 * n + 8 * k_by_8), n < n0 && 8 * k_by_8 < n2 ? 16 : 0);
+            kiln_copy_async_part<16>(to, in1 + (n4 * n + 8 * k_by_8), n < n1 && 8 * k_by_8 < n2 ? 16 : 0);
           }
         } else {
           // b: copied, 4 elements along k at a time.
@@ -211,7 +211,7 @@ extern "C" __global__ void __launch_bounds__(64, 1) kiln_contraction(
             const int piece = i * 64 + threadIdx.x, row = piece / 8, column = piece % 8;
             const int n = tile_n * 16 + row, k_by_4 = step * 8 + column;
             unsigned short *const to = b_stage + kiln_slot<32, 8>(row, column * 4);
-            kiln_copy_async_part<8>(to, in1 + (n4 * n + 4 * k_by_4), n < n0 && 4 * k_by_4 < n2 ? 8 : 0);
+            kiln_copy_async_part<8>(to, in1 + (n4 * n + 4 * k_by_4), n < n1 && 4 * k_by_4 < n2 ? 8 : 0);
           }
         }
       }
@@ -255,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(64, 1) kiln_contraction(
       // One thread for 8 neighbouring elements along n.
       for (int piece = threadIdx.x; piece < 64; piece += 64) {
         const int m = tile_m * 32 + piece / 2, n_by_8 = tile_n * 2 + piece % 2;
-        if (m >= n1 || 8 * n_by_8 >= n0) continue;
+        if (m >= n0 || 8 * n_by_8 >= n1) continue;
         const auto w0 = kiln_load<8, 16>(sums + 24 * m + 8 * n_by_8 - 768 * tile_m - 16 * tile_n);
         const auto w1 = kiln_load<8, 16>(in2 + 8 * n_by_8);
         kiln_vector<unsigned short, 8, 16> s0;
@@ -274,7 +274,7 @@ extern "C" __global__ void __launch_bounds__(64, 1) kiln_contraction(
       // One thread for 1 neighbouring element along n.
       for (int piece = threadIdx.x; piece < 512; piece += 64) {
         const int m = tile_m * 32 + piece / 16, n = tile_n * 16 + piece % 16;
-        if (m >= n1 || 1 * n >= n0) continue;
+        if (m >= n0 || 1 * n >= n1) continue;
         const float v0 = sums[24 * m + n - 768 * tile_m - 16 * tile_n];
         const unsigned short v1 = in2[n];
         const float f1 = kiln_float_from_f16(v1);
