@@ -52,6 +52,25 @@ static CUresult copy_params(const emu_kernel_t *kernel, unsigned char *to, void 
   return CUDA_SUCCESS;
 }
 
+/* A launch with what the context says now; its parameters are still to be copied. NULL: out of memory. */
+static emu_launch_t *create_launch(CUcontext context, const emu_kernel_t *kernel, const uint32_t grid[3],
+                                   const uint32_t block[3], uint32_t dynamic_shared_bytes,
+                                   uint64_t resident_limit) {
+  emu_launch_setup_t setup = {.kernel = kernel,
+                              .memory = &context->memory,
+                              .dynamic_shared_bytes = dynamic_shared_bytes,
+                              .resident_limit = resident_limit,
+                              .instruction_limit = context->instruction_limit,
+                              .stack_bytes = context->limits[CU_LIMIT_STACK_SIZE],
+                              .checks = context->checks,
+                              .counting = context->counting,
+                              .deterministic = context->deterministic,
+                              .serial = __atomic_add_fetch(&context->serial, 1, __ATOMIC_RELAXED)};
+  memcpy(setup.grid, grid, sizeof setup.grid);
+  memcpy(setup.block, block, sizeof setup.block);
+  return emu_launch_create(&setup);
+}
+
 static CUresult launch_kernel(const request_t *r, void **params, void **extra) {
   CUcontext context;
   CUresult result = emu_current(&context);
@@ -66,22 +85,12 @@ static CUresult launch_kernel(const request_t *r, void **params, void **extra) {
   uint64_t resident = (uint64_t)(per_sm > 0 ? per_sm : 1) * (uint64_t)emu_model()->sms;
   if (r->cooperative && (uint64_t)r->grid[0] * r->grid[1] * r->grid[2] > resident)
     return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
-  emu_launch_setup_t setup = {.kernel = r->function->kernel,
-                              .memory = &context->memory,
-                              .dynamic_shared_bytes = r->shared_bytes,
-                              .resident_limit = resident,
-                              .instruction_limit = context->instruction_limit,
-                              .stack_bytes = context->limits[CU_LIMIT_STACK_SIZE],
-                              .checks = context->checks,
-                              .counting = context->counting,
-                              .deterministic = context->deterministic,
-                              .serial = __atomic_add_fetch(&context->serial, 1, __ATOMIC_RELAXED)};
-  memcpy(setup.grid, r->grid, sizeof setup.grid);
-  memcpy(setup.block, r->block, sizeof setup.block);
   emu_op_t op = {
-      .kind = EMU_OP_LAUNCH, .launch = emu_launch_create(&setup), .module = r->function->module->serial};
+      .kind = EMU_OP_LAUNCH,
+      .launch = create_launch(context, r->function->kernel, r->grid, r->block, r->shared_bytes, resident),
+      .module = r->function->module->serial};
   if (!op.launch) return CUDA_ERROR_OUT_OF_MEMORY;
-  if ((result = copy_params(setup.kernel, op.launch->params, params, extra))) {
+  if ((result = copy_params(r->function->kernel, op.launch->params, params, extra))) {
     emu_launch_destroy(op.launch);
     return result;
   }
@@ -89,19 +98,8 @@ static CUresult launch_kernel(const request_t *r, void **params, void **extra) {
 }
 
 emu_launch_t *emu_launch_again(CUcontext context, const emu_launch_t *captured) {
-  emu_launch_setup_t setup = {.kernel = captured->kernel,
-                              .memory = &context->memory,
-                              .dynamic_shared_bytes = captured->dynamic_shared_bytes,
-                              .resident_limit = captured->resident_limit,
-                              .instruction_limit = context->instruction_limit,
-                              .stack_bytes = context->limits[CU_LIMIT_STACK_SIZE],
-                              .checks = context->checks,
-                              .counting = context->counting,
-                              .deterministic = context->deterministic,
-                              .serial = __atomic_add_fetch(&context->serial, 1, __ATOMIC_RELAXED)};
-  memcpy(setup.grid, captured->grid, sizeof setup.grid);
-  memcpy(setup.block, captured->block, sizeof setup.block);
-  emu_launch_t *launch = emu_launch_create(&setup);
+  emu_launch_t *launch = create_launch(context, captured->kernel, captured->grid, captured->block,
+                                       captured->dynamic_shared_bytes, captured->resident_limit);
   if (launch) memcpy(launch->params, captured->params, captured->kernel->param_bytes);
   return launch;
 }
