@@ -209,11 +209,6 @@ static double cost_of(const kiln_contraction_t *c, double m, double n, double ba
   return ceil(tiles / c->context->target->sm_count) * cost_of_tile(shape.m, shape.n);
 }
 
-static double cost_alone(const kiln_contraction_t *c, shape_t shape) {
-  return cost_of(c, kiln_contraction_typical(c, c->m.extent), kiln_contraction_typical(c, c->n.extent),
-                 kiln_contraction_typical(c, c->batch.extent), shape);
-}
-
 /* The same for many members whose tiles are dealt out to the SMs, the longest first: the last tile that is
  * dealt begins when an SM has done its share at the latest. */
 static double cost_of_group(const kiln_contraction_t *c, shape_t shape) {
@@ -248,39 +243,14 @@ static shapes_t shapes_of(const kiln_contraction_t *c) {
   return (shapes_t){plain_shapes, sizeof plain_shapes / sizeof *plain_shapes};
 }
 
-static shape_t best_of_member(const kiln_contraction_t *c, const kiln_product_size_t *size) {
-  shapes_t shapes = shapes_of(c);
-  const shape_t *best = NULL;
-  for (size_t i = 0; i < shapes.count; i++) {
-    const shape_t *shape = &shapes.items[i];
-    if (!is_possible(c, *shape)) continue;
-    if (!best || cost_of(c, size->m, size->n, 1, *shape) < cost_of(c, size->m, size->n, 1, *best))
-      best = shape;
-  }
-  return *best;
-}
-
-/* Does the group ask for no more than its members would alone, each with its own tile? Time that smaller
- * tiles save in one launch would be paid by all that shares the memory. */
-static bool is_frugal(const kiln_contraction_t *c, shape_t shape) {
-  enum { MOST_PERCENT = 102 };
-  const kiln_grouped_t *grouped = c->context->grouped;
-  double together = 0, alone = 0;
-  for (uint32_t i = 0; i < grouped->product_count; i++) {
-    together += reads_of(&grouped->products[i], shape);
-    alone += reads_of(&grouped->products[i], best_of_member(c, &grouped->products[i]));
-  }
-  return 100 * together <= MOST_PERCENT * alone;
-}
-
-/* The shape of least cost; of a group, among those that are frugal when there are any. NULL: none is. */
-static const shape_t *choose_shape(const kiln_contraction_t *c, bool only_frugal) {
+/* The shape of least cost for a product alone, the first of equals. */
+static const shape_t *cheapest(const kiln_contraction_t *c, double m, double n, double batch) {
   shapes_t shapes = shapes_of(c);
   const shape_t *best = NULL;
   double least = 0;
   for (size_t i = 0; i < shapes.count; i++) {
-    if (!is_possible(c, shapes.items[i]) || (only_frugal && !is_frugal(c, shapes.items[i]))) continue;
-    double cost = c->has_widths ? cost_of_group(c, shapes.items[i]) : cost_alone(c, shapes.items[i]);
+    if (!is_possible(c, shapes.items[i])) continue;
+    double cost = cost_of(c, m, n, batch, shapes.items[i]);
     if (best && cost >= least) continue;
     best = &shapes.items[i];
     least = cost;
@@ -288,9 +258,48 @@ static const shape_t *choose_shape(const kiln_contraction_t *c, bool only_frugal
   return best;
 }
 
+/* What the members of a group would ask for alone, each with its own tile. */
+static double reads_alone(const kiln_contraction_t *c) {
+  const kiln_grouped_t *grouped = c->context->grouped;
+  double reads = 0;
+  for (uint32_t i = 0; i < grouped->product_count; i++)
+    reads += reads_of(&grouped->products[i], *cheapest(c, grouped->products[i].m, grouped->products[i].n, 1));
+  return reads;
+}
+
+/* Does the group ask for hardly more than that? Time that smaller tiles save in one launch would be paid by
+ * all that shares the memory. */
+static bool is_frugal(const kiln_contraction_t *c, shape_t shape, double alone) {
+  enum { MOST_PERCENT = 102 };
+  const kiln_grouped_t *grouped = c->context->grouped;
+  double together = 0;
+  for (uint32_t i = 0; i < grouped->product_count; i++) together += reads_of(&grouped->products[i], shape);
+  return 100 * together <= MOST_PERCENT * alone;
+}
+
+/* The shape of least cost for a group, any frugal one before any other. */
+static const shape_t *cheapest_of_group(const kiln_contraction_t *c) {
+  shapes_t shapes = shapes_of(c);
+  const shape_t *best = NULL;
+  double least = 0, alone = reads_alone(c);
+  bool best_is_frugal = false;
+  for (size_t i = 0; i < shapes.count; i++) {
+    if (!is_possible(c, shapes.items[i])) continue;
+    bool frugal = is_frugal(c, shapes.items[i], alone);
+    double cost = cost_of_group(c, shapes.items[i]);
+    if (best && (frugal == best_is_frugal ? cost >= least : best_is_frugal)) continue;
+    best = &shapes.items[i];
+    least = cost;
+    best_is_frugal = frugal;
+  }
+  return best;
+}
+
 static kiln_tile_t choose_tile(const kiln_contraction_t *c) {
-  const shape_t *best = choose_shape(c, c->has_widths);
-  if (!best) best = choose_shape(c, false);
+  const shape_t *best = c->has_widths ? cheapest_of_group(c)
+                                      : cheapest(c, kiln_contraction_typical(c, c->m.extent),
+                                                 kiln_contraction_typical(c, c->n.extent),
+                                                 kiln_contraction_typical(c, c->batch.extent));
   bool is_async = is_any_async(&c->a) || is_any_async(&c->b);
   kiln_tile_t tile = {.m = best->m,
                       .n = best->n,
