@@ -10,5 +10,7 @@
  * contraction makes 64 x 64 elements in 2 ns for each element of K; a block of the others makes 1,024
  * elements in 1 us. */
 kiln_families_t kiln_test_families(void);
+/* The same without classes: no launch is shared. */
+kiln_families_t kiln_test_families_alone(void);
 
 #endif

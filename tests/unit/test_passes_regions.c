@@ -13,26 +13,7 @@
 
 #include "passes/passes.h"
 #include "tests/support/equivalence.h"
-
-static kiln_op_class_t class_of(const kiln_graph_t *graph, uint32_t node) {
-  return kiln_op_info(graph->nodes[node].op)->op_class;
-}
-
-static bool takes_points(const kiln_graph_t *graph, uint32_t node) {
-  return class_of(graph, node) <= KILN_CLASS_INDEXING;
-}
-
-static bool takes_rows(const kiln_graph_t *graph, uint32_t node) {
-  return class_of(graph, node) != KILN_CLASS_CONTRACTION;
-}
-
-static bool takes_sums(const kiln_graph_t *graph, uint32_t node) {
-  return takes_points(graph, node) || class_of(graph, node) == KILN_CLASS_CONTRACTION;
-}
-
-static const kiln_family_t families[] = {{"elementwise", takes_points, 400, 480, NULL, NULL},
-                                         {"rows", takes_rows, 400, 480, NULL, NULL},
-                                         {"contraction", takes_sums, 400, 480, NULL, NULL}};
+#include "tests/support/fake_families.h"
 
 static const kiln_target_t target = {.arch = "sm_90", .sm_count = 132, .memory_gb_per_s = 4800};
 
@@ -44,7 +25,7 @@ static const char *kinds_of(kiln_arena_t *arena, const char *text) {
   kiln_pass_report_t report;
   const kiln_graph_t *graph;
   const kiln_grouping_t *grouping;
-  kiln_families_t all = {families, 3};
+  kiln_families_t all = kiln_test_families_alone();
   assert_null(kiln_passes_run(arena, kiln_test_graph(arena, text), &options, &run, &graph, &report));
   assert_null(kiln_group(arena, graph, &all, &target, &options, NULL, &grouping));
   kiln_buffer_t *kinds = kiln_buffer_in_arena(arena);
@@ -56,7 +37,7 @@ static const char *kinds_of(kiln_arena_t *arena, const char *text) {
     for (uint32_t i = 0; is_joined && i < group->member_count; i++)
       kiln_buffer_printf(kinds, "%s%c", i ? "+" : "", group->members[i].kind[0]);
     for (uint32_t i = 0; i < group->node_count; i++) {
-      bool reduces = class_of(graph, group->nodes[i]) >= KILN_CLASS_REDUCTION;
+      bool reduces = kiln_op_info(graph->nodes[group->nodes[i]].op)->op_class >= KILN_CLASS_REDUCTION;
       if (reduces && groups_of[group->nodes[i]]++) fail_msg("computed twice: %s", text);
     }
   }
