@@ -10,17 +10,11 @@
 #include <cmocka.h>
 
 #include "ir/text.h"
+#include "tests/support/graphs.h"
 #include "tests/support/random_graph.h"
 
 static const kiln_options_t plain = {0};
 static const kiln_symbol_class_t any_size = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
-
-const kiln_graph_t *kiln_goal_parse(kiln_arena_t *arena, const char *text) {
-  kiln_graph_list_t list = {0};
-  kiln_status_t status = kiln_text_parse(arena, "test", text, strlen(text), &list);
-  if (status) fail_msg("%s\n%s", kiln_status_message(status), text);
-  return list.graphs[0];
-}
 
 static uint64_t bytes_of(const kiln_graph_t *graph, kiln_value_id_t value, const int64_t *symbols) {
   int64_t sizes[KILN_MAX_RANK];
@@ -69,7 +63,7 @@ void kiln_goals_check(const kiln_goal_t *goals, uint32_t count, const kiln_goal_
   kiln_arena_init(&arena, 0);
   kiln_batch_t *batch = kiln_batch_create(&arena, run->arch);
   for (uint32_t i = 0; i < count; i++)
-    kiln_batch_add(batch, kiln_goal_parse(&arena, goals[i].text), &plain,
+    kiln_batch_add(batch, graph_from(&arena, goals[i].text), &plain,
                    run->symbol_class ? run->symbol_class : &any_size, run->passes);
   kiln_batch_compile(batch);
   for (uint32_t i = 0; i < count; i++) check_goal(&arena, batch, i, &goals[i], run);

@@ -24,7 +24,6 @@ typedef struct {
   bool counts_only;              /* values are another test's */
 } kiln_goal_run_t;
 
-const kiln_graph_t *kiln_goal_parse(kiln_arena_t *arena, const char *text);
 /* Fails with the first goal that is missed. */
 void kiln_goals_check(const kiln_goal_t *goals, uint32_t count, const kiln_goal_run_t *run);
 

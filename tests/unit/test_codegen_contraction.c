@@ -11,20 +11,13 @@
 
 #include <cmocka.h>
 
-#include "ir/text.h"
 #include "tests/support/batch.h"
+#include "tests/support/graphs.h"
 #include "tests/support/random_graph.h"
 
 static const kiln_options_t plain = {0}, tf32 = {.allow_tf32 = true};
 static const kiln_symbol_class_t no_symbols = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
 static const kiln_pass_run_t no_passes = {.list = ""};
-
-static const kiln_graph_t *parse(kiln_arena_t *arena, const char *text) {
-  kiln_graph_list_t list = {0};
-  kiln_status_t status = kiln_text_parse(arena, "test", text, strlen(text), &list);
-  if (status) fail_msg("%s\n%s", kiln_status_message(status), text);
-  return list.graphs[0];
-}
 
 /* Each graph, in one batch, gives the reference's values. */
 static void check_all_with(const kiln_options_t *options, const char *const *texts, size_t count,
@@ -33,7 +26,7 @@ static void check_all_with(const kiln_options_t *options, const char *const *tex
   kiln_arena_init(&arena, 0);
   kiln_batch_t *batch = kiln_batch_create(&arena, arch);
   for (size_t i = 0; i < count; i++)
-    kiln_batch_add(batch, parse(&arena, texts[i]), options, &no_symbols, &no_passes);
+    kiln_batch_add(batch, graph_from(&arena, texts[i]), options, &no_symbols, &no_passes);
   kiln_batch_compile(batch);
   for (uint32_t i = 0; i < count; i++) {
     const kiln_pipeline_t *pipeline = kiln_batch_pipeline(batch, i);
@@ -220,7 +213,7 @@ static void operands_are_rounded_to_the_nearest_and_ties_away_from_zero(void **s
   kiln_arena_t arena;
   kiln_arena_init(&arena, 0);
   kiln_batch_t *batch = kiln_batch_create(&arena, "sm_80");
-  kiln_batch_add(batch, parse(&arena, text), &tf32, &no_symbols, &no_passes);
+  kiln_batch_add(batch, graph_from(&arena, text), &tf32, &no_symbols, &no_passes);
   kiln_batch_compile(batch);
   kiln_tensor_t inputs[2], y;
   assert_null(kiln_tensor_create(&arena, KILN_DTYPE_f32, 2, (int64_t[]){16, 16}, &inputs[0]));
@@ -271,7 +264,7 @@ static void count_begin_with(counted_t *counted, const kiln_options_t *options, 
   kiln_arena_init(&counted->arena, 0);
   counted->batch = kiln_batch_create(&counted->arena, "sm_90");
   for (size_t i = 0; i < count; i++) {
-    const kiln_graph_t *graph = parse(&counted->arena, texts[i]);
+    const kiln_graph_t *graph = graph_from(&counted->arena, texts[i]);
     kiln_batch_add(counted->batch, graph, options, &no_symbols, &no_passes);
     counted->inputs[i] = KILN_NEW_ARRAY(&counted->arena, kiln_tensor_t, graph->input_count);
     kiln_random_inputs(&counted->arena, graph, 1, NULL, counted->inputs[i]);

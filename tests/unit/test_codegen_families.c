@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "ir/text.h"
 #include "tests/support/batch.h"
+#include "tests/support/graphs.h"
 #include "tests/support/random_graph.h"
 
 typedef struct {
@@ -92,10 +92,7 @@ static const kiln_graph_t *graph_for(kiln_arena_t *arena, const char *text, cons
       kiln_buffer_append(out, at, 1);
   }
   kiln_buffer_puts(out, strstr(text, "%z = ") ? " return %y, %z }" : " return %y }");
-  kiln_graph_list_t list = {0};
-  kiln_status_t status = kiln_text_parse(arena, "test", kiln_buffer_text(out), out->size, &list);
-  if (status) fail_msg("%s\n%s", kiln_status_message(status), kiln_buffer_text(out));
-  return list.graphs[0];
+  return graph_from(arena, kiln_buffer_text(out));
 }
 
 static void add_rows(kiln_arena_t *arena, kiln_batch_t *batch, kiln_dtype_t dtype) {

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "ir/text.h"
 #include "tests/support/batch.h"
+#include "tests/support/graphs.h"
 #include "tests/support/random_graph.h"
 
 static const kiln_symbol_class_t no_symbols = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
@@ -33,20 +33,13 @@ static void end(fixture_t *f) {
   kiln_arena_deinit(&f->arena);
 }
 
-static const kiln_graph_t *parse(fixture_t *f, const char *text) {
-  kiln_graph_list_t list = {0};
-  kiln_status_t status = kiln_text_parse(&f->arena, "test", text, strlen(text), &list);
-  if (status) fail_msg("%s\n%s", kiln_status_message(status), text);
-  return list.graphs[0];
-}
-
 static uint32_t launches(fixture_t *f, uint32_t number) {
   return kiln_batch_pipeline(f->batch, number)->grouping->group_count;
 }
 
 /* The graph merged, in this many launches, and (the next number) with a launch for each group. */
 static void add_both(fixture_t *f, const char *text, uint32_t expected) {
-  const kiln_graph_t *graph = parse(f, text);
+  const kiln_graph_t *graph = graph_from(&f->arena, text);
   uint32_t number = kiln_batch_add_regrouped(f->batch, graph, true, &no_symbols, NULL);
   if (launches(f, number) != expected)
     fail_msg("%u launches instead of %u: %s", launches(f, number), expected, text);
@@ -291,7 +284,7 @@ static void members_may_depend_on_symbols(void **state) {
   static const int64_t values[] = {1, 17, 64, 0, 16};
   fixture_t f;
   setup(&f);
-  const kiln_graph_t *graph = parse(&f, text);
+  const kiln_graph_t *graph = graph_from(&f.arena, text);
   const kiln_symbol_class_t sixteen = {{16, 1, 1, 1, 1, 1, 1, 1}, false};
   kiln_batch_add_regrouped(f.batch, graph, true, &no_symbols, NULL);
   kiln_batch_add_regrouped(f.batch, graph, true, &sixteen, NULL);
@@ -321,7 +314,8 @@ static void two_thousand_members_are_one_launch_each_time_with_its_own_buffers(v
   fixture_t f;
   setup(&f);
   for (uint32_t i = 0; i < 2; i++) {
-    kiln_batch_add_regrouped(f.batch, parse(&f, many_norms(&f, counts[i], 64)), true, &no_symbols, NULL);
+    kiln_batch_add_regrouped(f.batch, graph_from(&f.arena, many_norms(&f, counts[i], 64)), true, &no_symbols,
+                             NULL);
     assert_int_equal(launches(&f, i), 1);
   }
   kiln_batch_compile(f.batch);
@@ -339,8 +333,8 @@ static void members_more_or_less_do_not_change_the_source(void **state) {
   setup(&f);
   const char *sources[6];
   for (int i = 0; i < 6; i++) {
-    uint32_t number =
-        kiln_batch_add_regrouped(f.batch, parse(&f, many_norms(&f, counts[i], 64)), true, &no_symbols, NULL);
+    uint32_t number = kiln_batch_add_regrouped(f.batch, graph_from(&f.arena, many_norms(&f, counts[i], 64)),
+                                               true, &no_symbols, NULL);
     sources[i] = kiln_batch_pipeline(f.batch, number)->kernels[0].source;
   }
   for (int i = 0; i < 6; i += 2) assert_string_equal(sources[i], sources[i + 1]);
@@ -355,8 +349,8 @@ static void widths_of_a_thousand_norms_are_four_classes(void **state) {
   setup(&f);
   shape_t shapes[1000];
   for (int i = 0; i < 1000; i++) shapes[i] = (shape_t){2, i + 17};
-  uint32_t number = kiln_batch_add_regrouped(f.batch, parse(&f, norms(&f, "f16", true, shapes, 1000)), true,
-                                             &no_symbols, NULL);
+  uint32_t number = kiln_batch_add_regrouped(
+      f.batch, graph_from(&f.arena, norms(&f, "f16", true, shapes, 1000)), true, &no_symbols, NULL);
   assert_true(launches(&f, number) <= 4);
   end(&f);
 }

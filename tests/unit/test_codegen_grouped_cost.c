@@ -11,6 +11,7 @@
 
 #include "ir/text.h"
 #include "tests/support/batch.h"
+#include "tests/support/graphs.h"
 #include "tests/support/random_graph.h"
 
 static const kiln_symbol_class_t no_symbols = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
@@ -61,11 +62,10 @@ static void a_group_costs_what_its_members_cost(void **state) {
   kiln_arena_init(&arena, 0);
   kiln_batch_t *batch = kiln_batch_create(&arena, "sm_90");
   for (int i = 0; i < GRAPHS; i++) {
-    kiln_graph_list_t list;
-    assert_null(kiln_text_parse(&arena, "test", graphs[i].text, strlen(graphs[i].text), &list));
-    uint32_t number = kiln_batch_add_regrouped(batch, list.graphs[0], true, &no_symbols, NULL);
+    const kiln_graph_t *graph = graph_from(&arena, graphs[i].text);
+    uint32_t number = kiln_batch_add_regrouped(batch, graph, true, &no_symbols, NULL);
     assert_int_equal(kiln_batch_pipeline(batch, number)->grouping->group_count, 1);
-    kiln_batch_add_regrouped(batch, list.graphs[0], false, &no_symbols, NULL);
+    kiln_batch_add_regrouped(batch, graph, false, &no_symbols, NULL);
   }
   kiln_batch_compile(batch);
   for (uint32_t i = 0; i < 2 * GRAPHS; i += 2) {

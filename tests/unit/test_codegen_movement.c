@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "tests/support/goals.h"
+#include "tests/support/graphs.h"
 #include "tests/support/random_graph.h"
 
 static const kiln_symbol_class_t any_size = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
@@ -125,8 +126,7 @@ static void one_kernel_transposes_every_size(void **state) {
   kiln_arena_init(&arena, 0);
   kiln_batch_t *batch = kiln_batch_create(&arena, "sm_90");
   for (uint32_t i = 0; i < 2 * SYMBOLIC; i++)
-    kiln_batch_add(batch, kiln_goal_parse(&arena, symbolic[i / 2].text), &plain, i % 2 ? &wide : &any_size,
-                   NULL);
+    kiln_batch_add(batch, graph_from(&arena, symbolic[i / 2].text), &plain, i % 2 ? &wide : &any_size, NULL);
   kiln_batch_compile(batch);
   for (uint32_t i = 0; i < 2 * SYMBOLIC; i++) {
     const kiln_graph_t *graph = kiln_batch_pipeline(batch, i)->input;

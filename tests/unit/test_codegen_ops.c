@@ -15,21 +15,14 @@
 #include <cmocka.h>
 
 #include "base/half.h"
-#include "ir/text.h"
 #include "tests/support/batch.h"
+#include "tests/support/graphs.h"
 #include "tests/support/random_graph.h"
 
 enum { ELEMENTS = 420 }; /* 20 x 21: no power of two divides it but 4 */
 
 static const kiln_options_t plain = {0};
 static const kiln_symbol_class_t no_symbols = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
-
-static const kiln_graph_t *parse(kiln_arena_t *arena, const char *text) {
-  kiln_graph_list_t list = {0};
-  kiln_status_t status = kiln_text_parse(arena, "test", text, strlen(text), &list);
-  if (status) fail_msg("%s\n%s", kiln_status_message(status), text);
-  return list.graphs[0];
-}
 
 /* --- inputs
  * ------------------------------------------------------------------------------------------------- */
@@ -102,7 +95,7 @@ static kiln_tensor_t *make_inputs(kiln_arena_t *arena, const kiln_graph_t *graph
 
 static void add_text(kiln_arena_t *arena, kiln_batch_t *batch, const char *text) {
   kiln_pass_run_t run = {.list = ""};
-  kiln_batch_add(batch, parse(arena, text), &plain, &no_symbols, &run);
+  kiln_batch_add(batch, graph_from(arena, text), &plain, &no_symbols, &run);
 }
 
 static void add_op(kiln_arena_t *arena, kiln_batch_t *batch, const kiln_op_info_t *info, kiln_dtype_t dtype,

@@ -16,6 +16,7 @@
 
 #include "ir/text.h"
 #include "tests/support/batch.h"
+#include "tests/support/graphs.h"
 #include "tests/support/random_graph.h"
 
 static const kiln_options_t plain = {0};
@@ -33,10 +34,7 @@ static void setup(fixture_t *f, const char *arch) {
 }
 
 static void add_for(fixture_t *f, const char *text, const kiln_symbol_class_t *symbol_class) {
-  kiln_graph_list_t list = {0};
-  kiln_status_t status = kiln_text_parse(&f->arena, "test", text, strlen(text), &list);
-  if (status) fail_msg("%s\n%s", kiln_status_message(status), text);
-  kiln_batch_add(f->batch, list.graphs[0], &plain, symbol_class, &no_passes);
+  kiln_batch_add(f->batch, graph_from(&f->arena, text), &plain, symbol_class, &no_passes);
 }
 
 static void add(fixture_t *f, const char *text) { add_for(f, text, &no_symbols); }

@@ -13,6 +13,7 @@
 
 #include "runtime/compile.h"
 #include "tests/support/goals.h"
+#include "tests/support/graphs.h"
 
 static const kiln_options_t plain = {0};
 static const kiln_symbol_class_t no_symbols = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
@@ -81,8 +82,8 @@ static void no_kernel_spills_registers(void **state) {
     kiln_target_t target;
     assert_null(kiln_target_parse(archs[i % 3], &target));
     kiln_pipeline_t pipeline;
-    assert_null(kiln_pipeline_generate(&arena, kiln_goal_parse(&arena, texts[i]), &target, &plain,
-                                       &no_symbols, &no_passes, &pipeline));
+    assert_null(kiln_pipeline_generate(&arena, graph_from(&arena, texts[i]), &target, &plain, &no_symbols,
+                                       &no_passes, &pipeline));
     kiln_kernel_artifact_t artifact;
     kiln_status_t status =
         kiln_compiler_compile(compiler, &arena, pipeline.kernels[0].source, pipeline.kernels[0].entry,

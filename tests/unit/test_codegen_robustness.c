@@ -19,6 +19,7 @@
 #include "ir/text.h"
 #include "tests/support/batch.h"
 #include "tests/support/emu_device.h"
+#include "tests/support/graphs.h"
 
 /* Elements of a tensor, repeated as often as it takes. */
 typedef struct {
@@ -216,13 +217,6 @@ static const kiln_symbol_class_t no_symbols = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
 static const kiln_options_t fused = {0}, unfused = {.unfused = true};
 static const kiln_pass_run_t no_passes = {.list = ""};
 
-static const kiln_graph_t *parse(kiln_arena_t *arena, const char *text) {
-  kiln_graph_list_t list = {0};
-  kiln_status_t status = kiln_text_parse(arena, "test", text, strlen(text), &list);
-  if (status) fail_msg("%s\n%s", kiln_status_message(status), text);
-  return list.graphs[0];
-}
-
 /* --- rows ----------------------------------------------------------------------------------------------- */
 
 static uint64_t bits_of(double value, kiln_dtype_t dtype) {
@@ -278,7 +272,7 @@ static void check_rows(const char *arch) {
   kiln_arena_init(&arena, 0);
   kiln_batch_t *batch = kiln_batch_create(&arena, arch);
   for (uint32_t i = 0; i < ROWS; i++) {
-    const kiln_graph_t *graph = parse(&arena, rows[i].text);
+    const kiln_graph_t *graph = graph_from(&arena, rows[i].text);
     kiln_batch_add(batch, graph, &fused, &no_symbols, NULL);
     kiln_batch_add(batch, graph, &unfused, &no_symbols, &no_passes);
   }
@@ -319,8 +313,8 @@ static void moved_bits_stay(kiln_arena_t *arena, kiln_dtype_t dtype, const uint6
                                     {0, 4, 1, 5, 2, 6, 3, 7},
                                     {0, 6, 2, 4, 4, 2, 6, 0}};
   kiln_batch_t *batch = kiln_batch_create(arena, arch);
-  uint32_t numbers[2] = {kiln_batch_add(batch, parse(arena, text), &fused, &no_symbols, NULL),
-                         kiln_batch_add(batch, parse(arena, text), &unfused, &no_symbols, &no_passes)};
+  uint32_t numbers[2] = {kiln_batch_add(batch, graph_from(arena, text), &fused, &no_symbols, NULL),
+                         kiln_batch_add(batch, graph_from(arena, text), &unfused, &no_symbols, &no_passes)};
   kiln_batch_compile(batch);
   const kiln_graph_t *graph = kiln_batch_pipeline(batch, 0)->input;
   kiln_tensor_t inputs[2], outputs[6];
@@ -450,7 +444,7 @@ static void launch(kiln_arena_t *arena, const char *text, const char *arch, CUde
   kiln_compiler_t *compiler;
   kiln_kernel_artifact_t artifact;
   assert_null(kiln_target_parse(arch, &target));
-  const kiln_graph_t *graph = parse(arena, text);
+  const kiln_graph_t *graph = graph_from(arena, text);
   kiln_extents_t extents = kiln_pipeline_extents(arena, arena, graph);
   kiln_symbol_class_t symbol_class = kiln_pipeline_symbol_class(&extents, 0, NULL);
   kiln_status_t status =

@@ -17,8 +17,8 @@
 #include <cmocka.h>
 
 #include "ir/number.h"
-#include "ir/text.h"
 #include "tests/support/batch.h"
+#include "tests/support/graphs.h"
 #include "tests/support/random_graph.h"
 
 static const kiln_options_t plain = {0};
@@ -41,10 +41,7 @@ static void end(fixture_t *f) {
 }
 
 static uint32_t add(fixture_t *f, const char *text) {
-  kiln_graph_list_t list = {0};
-  kiln_status_t status = kiln_text_parse(&f->arena, "test", text, strlen(text), &list);
-  if (status) fail_msg("%s\n%s", kiln_status_message(status), text);
-  return kiln_batch_add(f->batch, list.graphs[0], &plain, &no_symbols, &no_passes);
+  return kiln_batch_add(f->batch, graph_from(&f->arena, text), &plain, &no_symbols, &no_passes);
 }
 
 static bool is_split(const fixture_t *f, uint32_t number) {
@@ -191,9 +188,8 @@ static void symbols_may_make_rows_longer_or_shorter_than_is_typical(void **state
   fixture_t f;
   setup(&f, "sm_80");
   for (int i = 0; i < 4; i++) {
-    kiln_graph_list_t list = {0};
-    assert_null(kiln_text_parse(&f.arena, "test", texts[i % 2], strlen(texts[i % 2]), &list));
-    kiln_batch_add(f.batch, list.graphs[0], &plain, i < 2 ? &no_symbols : &wide, &no_passes);
+    kiln_batch_add(f.batch, graph_from(&f.arena, texts[i % 2]), &plain, i < 2 ? &no_symbols : &wide,
+                   &no_passes);
   }
   kiln_batch_compile(f.batch);
   for (uint32_t i = 0; i < 4; i++) {

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "ir/text.h"
 #include "tests/support/batch.h"
+#include "tests/support/graphs.h"
 #include "tests/support/random_graph.h"
 
 static const kiln_options_t plain = {0};
@@ -19,13 +19,6 @@ static const kiln_symbol_class_t any_size = {{1, 1, 1, 1, 1, 1, 1, 1}, false};
 static const kiln_symbol_class_t multiples_of_16 = {{16, 16, 16, 16, 16, 16, 16, 16}, false};
 static const kiln_symbol_class_t wide = {{1, 1, 1, 1, 1, 1, 1, 1}, true};
 static const kiln_pass_run_t no_passes = {.list = ""};
-
-static const kiln_graph_t *parse(kiln_arena_t *arena, const char *text) {
-  kiln_graph_list_t list = {0};
-  kiln_status_t status = kiln_text_parse(arena, "test", text, strlen(text), &list);
-  if (status) fail_msg("%s\n%s", kiln_status_message(status), text);
-  return list.graphs[0];
-}
 
 static const char *const graphs[] = {
     "graph flat[T](%x: bf16[T,3], %y: bf16[T,3]) { %z = add(%x, %y) return %z }",
@@ -48,7 +41,7 @@ static void check_sizes(const kiln_symbol_class_t *symbol_class, const int64_t (
   kiln_arena_init(&arena, 0);
   kiln_batch_t *batch = kiln_batch_create(&arena, "sm_90");
   for (int i = 0; i < GRAPHS; i++)
-    kiln_batch_add(batch, parse(&arena, graphs[i]), &plain, symbol_class, NULL);
+    kiln_batch_add(batch, graph_from(&arena, graphs[i]), &plain, symbol_class, NULL);
   kiln_batch_compile(batch);
   for (uint32_t i = 0; i < GRAPHS; i++) {
     const kiln_graph_t *graph = kiln_batch_pipeline(batch, i)->input;
@@ -92,7 +85,7 @@ static void a_remainder_is_read_only_where_its_guard_holds(void **state) {
   kiln_arena_t arena;
   kiln_arena_init(&arena, 0);
   kiln_batch_t *batch = kiln_batch_create(&arena, "sm_90");
-  uint32_t number = kiln_batch_add(batch, parse(&arena, text), &plain, &any_size, NULL);
+  uint32_t number = kiln_batch_add(batch, graph_from(&arena, text), &plain, &any_size, NULL);
   kiln_batch_compile(batch);
   for (int64_t size = 1; size < 40; size += 6) {
     int64_t symbols[KILN_MAX_SYMBOLS] = {size};
@@ -116,8 +109,8 @@ static const char *guards_of(kiln_arena_t *arena, const char *text, const kiln_s
   kiln_buffer_t out;
   kiln_buffer_init(&out);
   assert_null(kiln_target_parse("sm_90", &target));
-  assert_null(kiln_pipeline_generate(arena, parse(arena, text), &target, &plain, symbol_class, &no_passes,
-                                     &pipeline));
+  assert_null(kiln_pipeline_generate(arena, graph_from(arena, text), &target, &plain, symbol_class,
+                                     &no_passes, &pipeline));
   for (size_t i = 0; i < pipeline.guards.count; i++) {
     const kiln_guard_t *guard = &pipeline.guards.items[i];
     kiln_dim_print(&out, guard->dim, names);
@@ -189,7 +182,7 @@ static int count(const char *text, const char *part) {
 
 static const char *ptx_of(kiln_arena_t *arena, const char *text) {
   kiln_batch_t *batch = kiln_batch_create(arena, "sm_90");
-  kiln_batch_add(batch, parse(arena, text), &plain, &any_size, &no_passes);
+  kiln_batch_add(batch, graph_from(arena, text), &plain, &any_size, &no_passes);
   const char *ptx = kiln_batch_compile(batch);
   kiln_batch_destroy(batch);
   return ptx;

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "ir/text.h"
 #include "tests/support/batch.h"
+#include "tests/support/graphs.h"
 #include "tests/support/random_graph.h"
 
 typedef struct {
@@ -120,10 +120,7 @@ static const kiln_graph_t *graph_for(kiln_arena_t *arena, const char *text, cons
     else
       kiln_buffer_append(out, at, 1);
   }
-  kiln_graph_list_t list = {0};
-  kiln_status_t status = kiln_text_parse(arena, "test", kiln_buffer_text(out), out->size, &list);
-  if (status) fail_msg("%s\n%s", kiln_status_message(status), kiln_buffer_text(out));
-  return list.graphs[0];
+  return graph_from(arena, kiln_buffer_text(out));
 }
 
 /* The seeds give each input its character: small integers, numbers near 0, ties, awkward ones. */

@@ -10,15 +10,9 @@
 
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "tests/support/graphs.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/shrink.h"
-
-static const kiln_graph_t *parse(kiln_arena_t *arena, const char *text) {
-  kiln_graph_list_t list = {0};
-  kiln_status_t status = kiln_text_parse(arena, "test", text, strlen(text), &list);
-  if (status) fail_msg("%s\n%s", kiln_status_message(status), text);
-  return list.graphs[0];
-}
 
 /* --- planted faults: what a broken compiler might choke on ---------------------------------------------- */
 
@@ -85,12 +79,12 @@ static const char *shrunk(kiln_arena_t *arena, const char *text, kiln_shrink_fai
   static const int64_t symbols[] = {5};
   kiln_shrink_options_t options = {fails, out_calls, symbols, most_tries};
   *out_calls = 0;
-  const kiln_graph_t *smallest = kiln_shrink(arena, parse(arena, text), &options);
+  const kiln_graph_t *smallest = kiln_shrink(arena, graph_from(arena, text), &options);
   kiln_status_t invalid = kiln_graph_verify(arena, smallest, NULL);
   if (invalid) fail_msg("%s", kiln_status_message(invalid));
   kiln_buffer_t *printed = kiln_buffer_in_arena(arena), *again = kiln_buffer_in_arena(arena);
   kiln_text_print(arena, printed, smallest);
-  kiln_text_print(arena, again, parse(arena, kiln_buffer_text(printed)));
+  kiln_text_print(arena, again, graph_from(arena, kiln_buffer_text(printed)));
   assert_string_equal(kiln_buffer_text(printed), kiln_buffer_text(again)); /* `kiln run` takes it */
   return kiln_buffer_text(printed);
 }
@@ -136,7 +130,7 @@ static void a_graph_that_does_not_fail_smaller_stays(void **state) {
   kiln_arena_init(&arena, 0);
   kiln_buffer_t *printed = kiln_buffer_in_arena(&arena);
   uint32_t calls = 0;
-  kiln_text_print(&arena, printed, parse(&arena, crowded));
+  kiln_text_print(&arena, printed, graph_from(&arena, crowded));
   assert_string_equal(shrunk(&arena, crowded, nothing, 400, &calls), kiln_buffer_text(printed));
   assert_in_range(calls, 20, 400);
   shrunk(&arena, crowded, nothing, 7, &calls);
@@ -162,7 +156,7 @@ static void what_is_left_of_random_graphs_cannot_lose_more(void **state) {
     uint32_t calls = 0;
     if (softmax_of_a_product(&calls, graph)) {
       const char *smallest = shrunk(&arena, kiln_buffer_text(text), softmax_of_a_product, 2000, &calls);
-      const kiln_graph_t *left = parse(&arena, smallest);
+      const kiln_graph_t *left = graph_from(&arena, smallest);
       assert_true(softmax_of_a_product(&calls, left));
       if (left->node_count != 2) fail_msg("seed %llu:\n%s", (unsigned long long)seed, smallest);
       assert_in_range(left->input_count, 1, 2);
